@@ -5,7 +5,8 @@
 /// are computed from finished runs.
 const SOURCES_WITHOUT_EFFECT_ON_FIGURES: [&str; 3] = ["src/report.rs", "src/result_folder.rs", "src/ablate"];
 
-/// Exports the digest of all other sources of the crate.
+/// Passes a digest of the crate's sources, except [`SOURCES_WITHOUT_EFFECT_ON_FIGURES`], to the compiler as an
+/// environment variable.
 fn main() {
     wearwell_digest::export_source_digest(|path| {
         !SOURCES_WITHOUT_EFFECT_ON_FIGURES.iter().any(|place| path.starts_with(place))

@@ -93,9 +93,12 @@ fn decode_records(data: &[u8]) {
         assert_eq!(JournalRecord::decode(&layout(), 0, &record.encode(&layout(), 0)), Some(record));
     }
     if let Some(bytes) = sealed_bytes(data).first_chunk()
-        && let Some(sector) = layout().decode_state_sector(0, bytes)
+        && let Some(sector) = layout().decode_device_state_sector(0, bytes)
     {
-        assert_eq!(layout().decode_state_sector(0, &layout().encode_state_sector(0, &sector)), Some(sector));
+        assert_eq!(
+            layout().decode_device_state_sector(0, &layout().encode_device_state_sector(0, &sector)),
+            Some(sector)
+        );
     }
     let (Some(record), layout) = (data.first_chunk::<64>(), layout()) else { return };
     let page = Ppn(u32::from(record[1]) % 32);

@@ -18,12 +18,12 @@ class BytesRecord(Section):
     """Bytes still in the write buffer at the end: written by the host and not programmed. 0 unless
     `buffer.keep_at_end` is set or power is lost after the last request."""
     completed_page_writes: int
-    """Page writes of a part of a page that held data, so that the whole page was read first (read-modify-
-    write)."""
+    """Page writes that cover only a part of a page with data, so that the rest of the page was read first
+    (read-modify-write)."""
     host_written: int
     """Bytes of the host's write requests in the run."""
     mapping_unit: int
-    """Bytes of the smallest unit that the map can place: a page of the device."""
+    """Size of the map's unit, bytes: a page of the device."""
     partial_page_writes: int
     """Page writes to the FTL that cover only a part of their page; each of them programs a whole page."""
     programmed: int
@@ -79,11 +79,13 @@ class DeltaConfig(Section):
     """Entries of the cached mapping table in RAM; the design's mapping tables are then on flash. Absent: all
     tables are in capacitor-backed RAM."""
     heat_entries: int | None
-    """Entries of the delta design's table of access counts, which finds hot pages. Absent: as many as
-    `cache_entries`; on other designs with a map on flash one for 32 logical pages, but beyond 131,072 entries
-    only one for 128; with tables in RAM one for 16."""
+    """Entries of the table of access counts by which delta encoding finds hot pages. Absent: with a map in
+    RAM, 1/16 of the logical pages; on the design `delta` with a map on flash, `cache_entries`; on other
+    designs with a map on flash, 1/16 of the logical pages, but at most 131,072 or 1/128 of the logical pages,
+    whichever is larger."""
     hot_accesses: int
-    """Number of accesses from which a logical page counts as hot, for reads and for writes."""
+    """Number of reads from which a logical page counts as read-hot, and number of writes from which it counts
+    as write-hot."""
     journal_pages: int | None
     """Pages of a journal of L2P map updates on flash. When the journal has that many pages, it is merged into
     the L2P table. Absent: no journal."""
@@ -94,7 +96,8 @@ class DeltaConfig(Section):
     """Pages of deltas that are filled at the same time in RAM before they are programmed (the paper's temp
     buffer)."""
     scan_entries: int
-    """Approximate number of deltas that one scan for deltas of rarely written pages visits."""
+    """Approximate number of deltas that one scan examines. The scan looks for deltas of pages that are no
+    longer written often."""
     scan_interval_writes: int
     """Host writes between two scans for deltas of pages that are no longer written often (such deltas are
     merged into their pages); 0 = no scans."""
@@ -143,16 +146,16 @@ class DeviceConfig(Section):
     factory_bad_share: float | None
     """Share of blocks that are bad from the factory, 0 to 0.2; the seed decides which."""
     fit: float | None
-    """Resizes the device so that the pages that the workload touches are this share of the exported pages, in
-    (0, 1]. Absent: the device keeps its size, but the preset `auto` uses 1."""
+    """Share of the exported pages that the workload touches, in (0, 1]: the device is resized so that this
+    share is reached. Absent: the device keeps its size, but the preset `auto` uses 1."""
     logical_pages: int | None
     """Number of exported pages; if set, `over_provisioning` is not used."""
     over_provisioning: float | None
     """Spare space of the flash as a share; `over_provisioning_of` sets whether of the logical or of the
     physical pages."""
     over_provisioning_of: str | None
-    """Base of `over_provisioning`. `logical`: spare / logical (0.15 exports 87 % of the flash). `physical`:
-    spare / physical (0.15 exports 85 %)."""
+    """What `over_provisioning` is a share of. `logical`: spare / logical (0.15 exports 87 % of the flash).
+    `physical`: spare / physical (0.15 exports 85 %)."""
     page_bytes: int | None
     """Data bytes per page."""
     pages_per_block: int | None
@@ -167,9 +170,9 @@ class DeviceConfig(Section):
     read_us: float | None
     """tR (array read), microseconds."""
     reserve_blocks: float | None
-    """Blocks of each plane that are neither exported nor counted as over-provisioning. Absent: 0, but on a
-    device that is resized the blocks that GC keeps free or open, so that even on a small device the over-
-    provisioning has the effect of its nominal value."""
+    """Number of blocks of each plane that are neither exported nor counted as over-provisioning. Absent: 0.
+    On a device that is resized, absent means the number of blocks that GC keeps free or open, so that over-
+    provisioning has the effect of its nominal value even on a small device."""
     spare_bytes: int | None
     """Spare (OOB) bytes per page."""
     striping: str | None
@@ -178,8 +181,8 @@ class DeviceConfig(Section):
     superblock_planes: int | None
     """Planes that form a superblock; 1 = plain blocks."""
     wear_out: bool | None
-    """Whether blocks fail at the end of their rated cycles; otherwise they work on, and only their erases are
-    counted."""
+    """Whether blocks fail at the end of their rated cycles. Otherwise they never fail, and only their erases
+    are counted."""
 
 
 class DftlConfig(Section):
@@ -206,25 +209,25 @@ class GcConfig(Section):
     })
 
     background_share: float | None
-    """Share of free blocks of a pool (a plane, or the planes of a superblock) below which GC also runs in
-    idle time between requests; 0 = no background GC."""
+    """Share of free blocks of a pool (a plane, or the planes of a superblock) below which GC also runs in the
+    background, in idle time between requests; 0 = no background GC."""
     d: int | None
-    """Number of random blocks that the policy `d-choices` compares. Absent: 10."""
+    """Number of random blocks among which the policy `d-choices` chooses its victim. Absent: 10."""
     free_share: float | None
     """Free-block threshold of GC as a share of the blocks of a pool (a plane, or the planes of a superblock);
     if `low_blocks` is set too, the larger threshold counts."""
     low_blocks: int | None
-    """Number of free blocks of a pool (a plane, or the planes of a superblock) at or below which GC runs
-    before a write."""
+    """Free-block threshold of GC: GC runs before a write if a pool (a plane, or the planes of a superblock)
+    has at most this number of free blocks."""
     metadata: str | None
     """How GC treats blocks of metadata (map and page validity on flash). Absent: the design's own way."""
     metadata_share: float | None
-    """For `metadata = "when-empty"`: share of all blocks that metadata may occupy; beyond it GC also collects
-    metadata blocks that still hold valid pages."""
+    """For `metadata = "when-empty"`: maximum share of all blocks that metadata may occupy. Beyond it, GC also
+    collects metadata blocks that still hold valid pages."""
     policy: str
     """Policy by which GC chooses its victim block."""
     ties: str
-    """Which block is GC's victim if several have the fewest valid pages."""
+    """Which block is GC's victim if several blocks have the fewest valid pages."""
 
 
 class GeckoConfig(Section):
@@ -237,8 +240,8 @@ class GeckoConfig(Section):
     merge: str
     """How sorted runs of Logarithmic Gecko are merged."""
     parts: int | None
-    """Number of entries into which Logarithmic Gecko divides a block's bitmap of invalid pages (the paper's
-    S). Absent: each entry covers 32 pages."""
+    """Number of parts into which Logarithmic Gecko divides a block's bitmap of invalid pages (the paper's S);
+    each part is an entry of its own. Absent: each entry covers 32 pages."""
     size_ratio: int
     """Size ratio of successive levels of Logarithmic Gecko's sorted runs (the paper's T)."""
 
@@ -253,8 +256,8 @@ class LifetimeConfig(Section):
     """Length of an epoch (after which the write-saving schemes are chosen anew) with `schemes = "best"`, in
     page writes of the host."""
     fitted_energy: bool
-    """Whether compression costs twice the energy that the integrated lifetime paper states. With twice the
-    energy the model reproduces the paper's break-even; false = as stated."""
+    """Whether compression costs twice the energy that the paper on integrated lifetime management states.
+    With twice the energy, the model reproduces the paper's break-even; false = the stated energy."""
     schemes: str
     """Which write-saving schemes (deduplication, compression, ...) may be used, and whether host writes are
     throttled."""
@@ -280,19 +283,21 @@ class MappingConfig(Section):
     cache_entries: int | None
     """Entries of the L2P map's cache in RAM. Absent: 1/32 of the logical pages."""
     cached_nodes: int | None
-    """Number of inner nodes, cached in RAM, of the tree that locates translation pages. Absent: all."""
+    """Number of inner nodes that RAM caches, of the directory tree that locates translation pages. Absent:
+    all."""
     checkpoints: bool | None
     """Checkpoints: write dirty L2P map entries that have not changed for long to flash, which bounds what
     recovery reads."""
     directory: str | None
-    """Where the directory is stored that locates the translation pages of a map on flash."""
+    """Where the directory of a map on flash is stored. The directory locates the translation pages."""
     dirty_share: float | None
     """Share of the cached L2P entries that may be dirty; 1 = all of them."""
     identification: str | None
-    """When the flash page that an overwrite makes obsolete is marked invalid."""
+    """When the flash page that a write replaces is identified and marked invalid."""
     least_cache_entries: int | None
-    """Minimum number of entries of the L2P map's cache where `cache_entries` is absent; a drive with fewer
-    logical pages caches its whole map. Absent: none, and 131,072 on the design `wearwell`."""
+    """Lower bound of the number of entries of the L2P map's cache, used if `cache_entries` is absent; a drive
+    with fewer logical pages caches its whole map. If this value is absent too: 131,072 on the design
+    `wearwell`, no lower bound on other designs."""
 
 
 class PartsConfig(Section):
@@ -316,9 +321,9 @@ class PartsConfig(Section):
     """Reverse map: how the logical pages that share a flash page are recorded. Absent: the design's own, or
     `ideal` if the design shares no pages."""
     survives: str | None
-    """What preserves acknowledged data over a loss of power. Absent: the design's own way. If content, map or
-    reverse map are exchanged and this is absent: the way that the papers use for such parts, else
-    `battery`."""
+    """What preserves acknowledged data over a loss of power. Absent: as in the design. If `content`, `map` or
+    `reverse_map` replaces a part of the design, absent means: as in the papers about the new parts, or
+    `battery` if none of them says it."""
     validity: str | None
     """Where page validity (which pages of a block are valid) is stored."""
 
@@ -335,19 +340,19 @@ class PreconditionConfig(Section):
     })
 
     bound_share: float | None
-    """Last step of preconditioning: random logical pages are remapped to the flash pages of others until this
-    share of the reverse-map entries that `remap.size_mib` holds is valid (Remap-SSD, section 5.2: 0.7).
-    Default: no such step."""
+    """Last step of preconditioning: random logical pages are remapped to the flash pages of other logical
+    pages, until this share of the reverse-map entries that `remap.size_mib` holds is valid (Remap-SSD,
+    section 5.2: 0.7). Absent: no such step."""
     filled: bool | None
     """For `aged`: write every exported page once before ageing (default no)."""
     mode: str
     """Method of preconditioning that brings the device into its initial state."""
     overwrite: float | None
-    """Random overwrites after the first GC, in units of the physical capacity. Defaults: 1 for `steady`, 0
-    for `random`, 0.1 for `constructed` and `in-use`."""
+    """Amount of random overwrites after the first GC, in units of the physical capacity. Defaults: 1 for
+    `steady`, 0 for `random`, 0.1 for `constructed` and `in-use`."""
     share: float | None
-    """For `aged` without a trace: share of the replayed requests that only age the device, in (0, 1) (default
-    0.5)."""
+    """For `aged` if `trace` is absent: share of the input's requests that only age the device, in (0, 1)
+    (default 0.5)."""
     trace: str | None
     """For `aged`: path of the trace that ages the device. Absent: the first part of the replayed trace."""
 
@@ -369,10 +374,10 @@ class RecoveryConfig(Section):
     after_run: bool
     """Cut the power after the last request, run the recovery, and report it."""
     blocks: str | None
-    """What recovery reads of each block. The default is `first-pages` for designs that can recover so, else
+    """Pages of each block that recovery reads. Absent: `first-pages` for designs that can recover so, else
     `oob-scan`."""
     by: str | None
-    """What makes an L2P map on flash survive a loss of power."""
+    """Method by which an L2P map on flash survives a loss of power."""
     spare_read_us: float | None
     """Time that recovery takes to read a spare area alone, microseconds. Absent: tR and the transfer of the
     spare area, as in the event engine. The paper on `GeckoFTL` (section 2) has 3 us where a page read takes
@@ -389,30 +394,30 @@ class RecycleConfig(Section):
     })
 
     alpha: float
-    """Relative growth of a page's popularity per read (the paper's alpha), 0.10 to 0.15."""
+    """Relative growth of a page's popularity per read (alpha in the recyclable-SSD paper), 0.10 to 0.15."""
     beta: float
-    """Relative decay of a dead page's recycle probability per newer version of its logical page (the paper's
-    beta), 0.15 to 0.20."""
+    """Relative decrease of a dead page's recycle probability per newer version of its logical page (beta in
+    the recyclable-SSD paper), 0.15 to 0.20."""
     count_comparisons: bool
     """Compute the rank of every hit in the fingerprint store (the comparisons of a linear search), for the
     run record."""
     entries: int | None
-    """Entries of the fingerprint store (contents of dead pages). Absent: 131072, or 1.25 % of the device's
-    pages if that is less (the paper's ratio)."""
+    """Entries of the fingerprint store, the table with the contents of dead pages. Absent: 131072, or 1.25 %
+    of the device's pages if that is less (the paper's ratio)."""
     history: str | None
-    """Dead pages of which RAM holds the history (owner, older and newer versions). Absent: `store` for the
+    """Which dead pages have a history (owner, older and newer versions) in RAM. Absent: `store` for the
     design wearwell, `all` for others."""
     policy: str
     """Which dead (invalid) pages the fingerprint store keeps, so that a write of equal content can revive
     them."""
     refresh_age_programs: int | None
-    """Age of a dead page, in flash programs since its block was opened, beyond which it is not revived.
-    Absent: pages do not age."""
+    """Maximum age at which a dead page is revived, in flash programs since its block was opened. Absent:
+    pages do not age."""
     verify_on_hit: bool
     """Read the dead page and compare its bytes before a write of equal content revives it."""
     window: int
-    """Fast loading: number of logical pages on each side of a hit in the fingerprint store whose dead pages
-    are loaded into the store too."""
+    """Window of fast loading, in logical pages on each side: after a hit in the fingerprint store, the dead
+    pages of so many neighbours of the logical page are loaded into the store too."""
 
 
 class RemapConfig(Section):
@@ -433,19 +438,19 @@ class RemapConfig(Section):
     """Entries of the content index (fingerprint to stored page) that deduplication searches; absent =
     determined by `index_share`."""
     index_share: float | None
-    """Entries of the content index (fingerprint to stored page) per exported page, greater than 0 and at most
-    1; the index has at least 131,072 entries. Absent = an entry for every stored page, but on the design
-    wearwell one for 64 exported pages."""
+    """Number of entries of the content index (fingerprint to stored page), as a share of the exported pages,
+    greater than 0 and at most 1; the index has at least 131,072 entries. Absent: an entry for every stored
+    page; on the design wearwell, 1/64 of the exported pages."""
     reverse_map: str
     """Reverse map: how the logical pages that share a flash page are recorded."""
     segment_bytes: int
-    """Bytes of an NVRAM segment of the reverse map."""
+    """Size of an NVRAM segment of the reverse map, bytes."""
     size_mib: float | None
     """Size of the reverse map in NVRAM, or of its log on flash, MiB. Absent: the Remap-SSD paper's ratio of
     80 MiB to 36 GiB of flash."""
     sparse_counts: bool
-    """Keep reference counts only for flash pages that several logical pages share, instead of a 4-bit count
-    for every flash page."""
+    """Keep reference counts only for flash pages that several logical pages share, instead of a 4-bit
+    reference count for every flash page."""
     verify_on_hit: bool
     """Read the stored page and compare its bytes before a host write is deduplicated, that is, mapped to the
     stored page."""
@@ -463,7 +468,7 @@ class ReplayConfig(Section):
     })
 
     addresses: str
-    """How trace addresses are mapped to logical pages of the device."""
+    """How addresses in the trace are mapped to logical pages of the device."""
     arrival: str
     """How the arrival times of requests at the device are determined."""
     queue_depth: int | None
@@ -475,10 +480,10 @@ class ReplayConfig(Section):
     time_scale: float | None
     """Factor by which the times of the trace are multiplied (default 1)."""
     timeline_cells: int | None
-    """Largest number of cells in a timeline's block map; a timeline (counters and latencies in windows of
-    time) is recorded only if this is set."""
+    """Maximum number of cells in the block map (chart of the blocks' state) of a timeline. A timeline
+    (counters and latencies in windows of time) is recorded only if this is set."""
     zeroes: str
-    """Whether a write-zeroes request is a trim or a write."""
+    """Whether a write-zeroes request is executed as a trim or as a write."""
 
 
 class ContentTablesConfig(Section):
@@ -490,11 +495,12 @@ class ContentTablesConfig(Section):
     })
 
     content_bytes_per_page: float | None
-    """Bytes of controller RAM per flash page that the tables of content mechanisms may take: who refers to
-    shared pages, deltas, directory of chunks. While they are full, pages are stored whole. Absent: no limit,
-    and 1/8 on the design `wearwell`."""
+    """Limit of the controller RAM for the tables of content mechanisms (referrers of shared pages, deltas,
+    directory of chunks), bytes per flash page. While the tables are full, pages are stored whole. Absent: 1/8
+    on the design `wearwell`, no limit on other designs."""
     content_least_mib: float | None
-    """Least limit of the controller RAM for the tables of content mechanisms, MiB. Absent: 16."""
+    """Minimum of the limit that `content_bytes_per_page` sets, MiB: a smaller limit is raised to it. Absent:
+    16."""
 
 
 class TimingConfig(Section):
@@ -507,7 +513,7 @@ class TimingConfig(Section):
     blocking_gc: bool
     """Let a host write wait until the GC that it triggered has finished (foreground GC)."""
     buffered_writes: int
-    """Number of host writes that may be acknowledged before they are programmed."""
+    """Maximum number of host writes that are acknowledged and not programmed yet."""
     compress_us: float
     """Time to compress a page, microseconds (paper on integrated lifetime management, section IV)."""
     controller_overhead_us: float
@@ -551,7 +557,7 @@ class TimingConfig(Section):
     suspend: bool
     """Suspend programs and erases for host reads."""
     suspend_max: int
-    """Largest number of suspensions of one program or erase."""
+    """Maximum number of times that one program or erase is suspended."""
     suspend_overhead_us: float
     """Time that a suspension adds to the suspended program or erase, microseconds."""
 
@@ -565,7 +571,7 @@ class ValidityConfig(Section):
     })
 
     batch: bool
-    """For `bitmap`: one write of a bitmap page applies all pending changes of that page, instead of one
+    """For `bitmap`: one program of a bitmap page applies all pending changes of that page, instead of one
     change."""
     kind: str | None
     """The kind of store that records which pages are valid."""
@@ -575,17 +581,18 @@ class WearConfig(Section):
     """Wear leveling: dynamic, static, or dual-pool."""
 
     dual_pool_gap: int
-    """Threshold of dual-pool wear leveling (Chang, SAC 2007), in erases; 0 = off. Excludes static wear
-    leveling."""
+    """Threshold of dual-pool wear leveling (Chang, SAC 2007): difference of erases between two blocks beyond
+    which cold data moves to the more worn one; 0 = off. Excludes static wear leveling."""
     dynamic: bool
     """Choose free blocks by wear when they are opened: the least worn for host data, the most worn for GC
     copies."""
     scan: bool
-    """Static wear leveling finds little-worn blocks by reading spare areas in turn, one per flash write,
-    instead of from erase counts in RAM."""
+    """Static wear leveling searches for little-worn blocks by reading the spare areas of blocks in turn, one
+    per flash write, instead of by erase counts in RAM."""
     static_gap: int
-    """Erases by which a block may lag the most worn block of its pool (plane, or planes of a superblock)
-    before static wear leveling moves its data; 0 = off."""
+    """Threshold of static wear leveling, in erases: it moves the data of a block that has more than this
+    number of erases fewer than the most worn block of its pool (plane, or planes of a superblock); 0 =
+    off."""
 
 
 class Config(Section):
@@ -655,7 +662,7 @@ class Config(Section):
 
 
 class LayoutRecord(Section):
-    """Channels, dies, planes, blocks and pages of a device."""
+    """Physical layout of a device: its numbers of channels, dies, planes, blocks and pages."""
 
     blocks_per_plane: int
     """Blocks per plane."""
@@ -771,19 +778,20 @@ class LifetimeRecord(Section):
     """Drive writes per day that use up the rated cycles in five years: the usual rating (DWPD). Absent if
     `host_tb_written_until_worn` is absent."""
     elapsed_s: float
-    """Duration of the measured part, seconds: in open loop the duration of the trace, else the device
-    time."""
+    """Duration of the measured part of the run, seconds: in open loop the duration of the trace, else the
+    device time (simulated time)."""
     endurance_used: float
-    """Share of the rated cycles that the measured part used, mean over all blocks."""
+    """Share of the rated program/erase cycles that the measured part of the run used, mean over all
+    blocks."""
     energy_uj_per_page: float
     """Energy of programs, hashing and compression per host page write, microjoules, with the powers and times
     of the paper on integrated lifetime management; reads and erases are left out, as in that paper."""
     epochs: int
     """Number of epochs of lifetime management in which requests arrived; 0 without management."""
     held_s: float
-    """Total time for which throttling delayed host writes, seconds."""
+    """Total time for which throttling held back (delayed) host writes, seconds."""
     held_writes: int
-    """Number of host writes that throttling delayed."""
+    """Number of host writes that throttling held back (delayed)."""
     host_tb_written_until_worn: float | None
     """Bytes that the host can write until all rated cycles are used, TB (10^12): `physical bytes x cycles /
     write amplification in bytes`, from the steady part of the run, or from all of it if no part was steady.
@@ -799,7 +807,8 @@ class LifetimeRecord(Section):
     min_erase_count: int
     """Erases of the least worn block since the device was new."""
     scale_to_bytes: int | None
-    """Exported bytes of the drive that `scaled_years` describes; absent if no size was given."""
+    """Exported capacity, in bytes, of the drive to which `scaled_years` is scaled; absent if no size was
+    given."""
     scaled_years: float | None
     """Years of a drive of `scale_to_bytes` exported bytes that receives the same bytes per second as the
     simulated drive, and so fewer drive writes per day. Assumes that both drives have the same write
@@ -810,40 +819,42 @@ class LifetimeRecord(Section):
     throttled_epochs: int
     """Number of epochs of lifetime management in which host writes were throttled."""
     write_until_programmed_us: float
-    """Mean response time of host writes until their content is programmed or mapped to a stored page with
-    equal content, microseconds. A page that is buffered until a compressed chunk is full counts with the
-    response time of the write that completes the chunk. 0 without timing or compression; `latency_us.write`
-    is then the figure."""
+    """Mean latency of host writes, microseconds, if a write ends only when its content is programmed or
+    mapped to a stored page with equal content. A page that is buffered until a compressed chunk is full
+    counts with the response time of the write that completes the chunk. 0 without timing or compression;
+    `latency_us.write` is then the figure."""
     years: float | None
-    """Years until `host_tb_written_until_worn` is reached at the rate of host bytes in `elapsed_s`; absent
-    without time."""
+    """Years until `host_tb_written_until_worn` is reached at the rate of host bytes in `elapsed_s`; absent if
+    the run has neither request times nor a timing engine."""
     years_after_first_epoch: float | None
-    """Years until the rated cycles are used, computed as `years_by_programs`, but without the first epoch of
-    lifetime management. In that epoch nothing is known yet and no write-saving scheme runs: in five years it
-    is a 500,000th of the time, but in a short run a large part. Absent without lifetime management."""
+    """Predicted years until the rated cycles are used, computed as `years_by_programs`, but without the first
+    epoch of lifetime management. In that epoch nothing is known yet and no write-saving scheme runs: in five
+    years it is a 500,000th of the time, but in a short run a large part. Absent without lifetime
+    management."""
     years_by_programs: float | None
     """Years until the rated cycles are used, at the rate of the page programs in the whole measured part,
     including those before the first garbage collection."""
 
 
 class Origin(Section):
-    """Place in which a setting got its value: its kind, and where exactly."""
+    """Origin of the value of a setting: the kind of its source, and where exactly."""
 
     _optional = frozenset({
         "place",
     })
 
     place: str | None
-    """The place, such as `drive.toml:12` or the name of a preset; absent if the kind alone identifies it."""
+    """Where exactly the value was set, such as `drive.toml:12` or the name of a preset; absent if the kind of
+    source says all."""
     source: str
-    """Kind of the place in which the setting got its value."""
+    """Kind of source from which the setting got its value."""
 
 
 class SeriesPoint(Section):
     """Counters at one moment of a run; all counts are totals since the first measured request."""
 
     device_s: float
-    """Device time at this moment of the run, seconds; 0 without timing."""
+    """Device time (simulated time) at this moment of the run, seconds; 0 without timing."""
     erases: int
     """Block erases of the run so far."""
     free_blocks: int
@@ -896,8 +907,8 @@ class RecoveryRecord(Section):
 
 
 class ServiceRecord(Section):
-    """How requests of a run arrived, and how many the drive answered; without a timing engine all figures but
-    `unwritten_page_reads` are absent."""
+    """How the host's requests arrived in a run, and at what rate the drive answered them; without a timing
+    engine all figures but `unwritten_page_reads` are absent."""
 
     _optional = frozenset({
         "arrival",
@@ -915,8 +926,8 @@ class ServiceRecord(Section):
     mb_per_s: float | None
     """Rate of host reads and writes, MB (10^6 bytes) per second of device time."""
     queue_at_end_s: float | None
-    """Time from the last arrival of a request to the last answer, seconds; only if requests arrive at the
-    input's times."""
+    """Backlog at the end of the run: time from the last arrival of a request to the last answer, seconds;
+    only if requests arrive at the input's times."""
     queue_depth: int | None
     """Number of requests in flight; only in closed loop."""
     requests_per_s: float | None
@@ -927,11 +938,12 @@ class ServiceRecord(Section):
 
 
 class Steadiness(Section):
-    """How steady write amplification was in the measured part, and the totals of its steady part."""
+    """How steady write amplification was in the measured part of a run, and the totals of the run's steady
+    part."""
 
     deviation: float
-    """Largest difference of a window's write amplification from the mean, as a share of the mean, in the
-    steady part (in the last half of the run if no part was steady)."""
+    """Deviation of write amplification: the largest difference of a window's write amplification from the
+    mean, as a share of the mean, in the steady part (in the last half of the run if no part was steady)."""
     drive_writes: float
     """Bytes that the host wrote in the whole measured part, as a multiple of the exported bytes."""
     erases: int
@@ -947,8 +959,9 @@ class Steadiness(Section):
     programs: int
     """Page programs in the steady part; in the whole measured part if no part was steady."""
     slope: float
-    """Rise of a straight line through the windows' write amplification, as a share of the mean, in the steady
-    part (in the last half of the run if no part was steady)."""
+    """Slope of write amplification: the rise of a straight line fitted to the windows' write amplification
+    from the first window to the last, as a share of the mean, in the steady part (in the last half of the run
+    if no part was steady)."""
 
 
 class WearHistogram(Section):
@@ -959,7 +972,7 @@ class WearHistogram(Section):
     erases_per_bin: int
     """Width of a histogram bin, erases."""
     first_erases: int
-    """Erases of the least worn block, at which the histogram's first bin begins."""
+    """Erase count at which the histogram's first bin begins: that of the least worn block."""
 
 
 class TimelineFrame(Section):
@@ -988,15 +1001,15 @@ class WindowLatency(Section):
     windows."""
 
     count: int
-    """Number of requests answered between the two samples."""
+    """Number of requests answered between the two samples, to which the latencies belong."""
     max: float
-    """Largest latency between two samples, microseconds, within 0.1 %."""
+    """Largest latency of the requests answered between the two samples, microseconds, within 0.1 %."""
     p50: float
-    """Median latency of the requests between two samples, microseconds."""
+    """Median latency of the requests answered between the two samples, microseconds."""
     p99: float
-    """99th percentile of the latency between two samples, microseconds."""
+    """99th percentile of the latencies of requests answered between the two samples, microseconds."""
     p999: float
-    """99.9th percentile of the latency between two samples, microseconds."""
+    """99.9th percentile of the latencies of requests answered between the two samples, microseconds."""
 
 
 class TimelineWindow(Section):
@@ -1013,11 +1026,11 @@ class TimelineWindow(Section):
     })
 
     device_s: float
-    """Device time at this sample, seconds; 0 without timing."""
+    """Device time (simulated time) at this sample, seconds; 0 without timing."""
     free_blocks: int
     """Number of free blocks at the moment of this sample."""
     host_bytes: int
-    """Bytes of the host's write requests up to this sample."""
+    """Bytes that the host's write requests wrote up to this sample."""
     host_page_writes: int
     """Host page writes up to this sample."""
     programs_by_cause: dict[str, int]
@@ -1050,14 +1063,15 @@ class Timeline(Section):
 
 
 class TimeRecord(Section):
-    """Figures of the time model: device time and utilisation."""
+    """Figures of the timing engine for a run: simulated time and utilisation."""
 
     array_utilisation: float
     """Share of the device time in which dies (or independent planes) were busy, mean over all of them."""
     channel_utilisation: float
     """Share of the device time in which channels were busy, mean over all of them."""
     device_s: float
-    """Device time at which the last operation ended, seconds since the first measured request."""
+    """Device time (simulated time) at which the last operation ended, seconds since the first measured
+    request."""
     mode: str
     """Name of the timing engine."""
 
@@ -1078,7 +1092,7 @@ class TraceRecord(Section):
     path: str
     """Path of the trace file, or the specification of a generated workload."""
     rejected: int
-    """Number of lines of the trace file that were skipped as invalid."""
+    """Number of rejected lines: lines of the trace file that were skipped as invalid."""
     requests: int
     """Number of requests replayed in the measured part."""
     sha256: str | None
@@ -1154,17 +1168,18 @@ class RunRecord(Section):
     notes: list[str]
     """Remarks on the result, such as which figures rest on a model rather than on the input."""
     origins: dict[str, Origin]
-    """Where the values of the configuration come from, by key (`section.key`). Keys that are not listed have
-    their default. Listed are also keys that decided other values and are not in `config` themselves (such as
-    `device.over_provisioning`), and the parts that the design has."""
+    """Origin of each value of the configuration (such as file, command line or preset), by key
+    (`section.key`). Keys that are not listed have their default. The list also has the parts of the design,
+    and keys that are not in `config` themselves but determine values in it (such as
+    `device.over_provisioning`)."""
     partial: bool
     """Whether the run ended before the end of the input; all figures of the record then describe the part
     that was replayed."""
     partial_reason: str | None
     """Why the run ended before the end of the input; absent if it did not."""
     parts: dict[str, float]
-    """Figures of the design's parts in the run (such as map cache hits or merges), by name; figures that are
-    zero are absent."""
+    """Figures that the parts of the design (map, page validity, content mechanisms and others) counted in the
+    run, by name, such as map cache hits or merges; figures that are zero are absent."""
     peak_rss_bytes: int
     """Largest resident memory of this process during the run, bytes; 0 on systems that do not report it."""
     phases: list[SeriesPoint]
@@ -1181,7 +1196,7 @@ class RunRecord(Section):
     ram_bytes_by_structure: dict[str, int]
     """RAM of the controller by data structure, bytes."""
     reads: int
-    """Flash reads of all causes: reads of pages and reads of spare areas alone."""
+    """Flash page reads of all causes, including reads of the spare area alone."""
     reads_by_cause: dict[str, int]
     """Flash reads by cause; causes without any are absent."""
     recovery: RecoveryRecord | None
@@ -1192,7 +1207,7 @@ class RunRecord(Section):
     seed: int
     """Seed of all random choices of the run."""
     series: list[SeriesPoint]
-    """Counters at regular moments of the run, at most 200 points."""
+    """Time series: the counters of the run at regular moments, at most 200 points."""
     service: ServiceRecord
     """How requests arrived in the run, and how many the drive answered."""
     spare_reads_by_cause: dict[str, int]
@@ -1218,13 +1233,14 @@ class RunRecord(Section):
     """Share of host page writes that needed no page program for host data: `(writes - programs) / writes`.
     Programs of garbage collection do not count."""
     writes_by_form: dict[str, int]
-    """Host page writes by how they were stored: `page` (whole), `unchanged` (not at all: the page had the
-    content already), `recycled` (by reviving a dead page), `deduplicated` (mapped to a stored page of equal
-    content), `delta`, or `packed` (into a compressed chunk)."""
+    """Host page writes by the form in which they were stored: `page` (whole), `unchanged` (not at all: the
+    page had the content already), `recycled` (by reviving a dead page), `deduplicated` (mapped to a stored
+    page of equal content), `delta`, or `packed` (into a compressed chunk)."""
 
 
 class Estimate(Section):
-    """Mean of a figure over the lives of all seeds, with its confidence interval and the extremes."""
+    """Mean of a figure (a number such as years or host bytes) over the lives of all seeds, with its
+    confidence interval and extremes."""
 
     _optional = frozenset({
         "half_width",
@@ -1233,11 +1249,11 @@ class Estimate(Section):
     half_width: float | None
     """Half the width of the 95 % confidence interval of the mean (Student's t); absent with one seed."""
     least: float
-    """Least value of the figure in any of the lives."""
+    """Smallest value of the estimated figure over the lives of all seeds."""
     mean: float
     """Mean of the figure over the lives of all seeds."""
     most: float
-    """Greatest value of the figure in any of the lives."""
+    """Largest value of the estimated figure over the lives of all seeds."""
 
 
 class CurvePoint(Section):
@@ -1252,15 +1268,16 @@ class CurvePoint(Section):
     }
 
     ended: int
-    """Number of simulated drives that had worn out when the host had written this many bytes."""
+    """Number of drives (one per seed) that had ended when the host had written this many bytes."""
     host_bytes: int
-    """Bytes that the host has written to each drive that has not ended before."""
+    """Bytes that the host has written to each drive at this point of the curves; drives that ended earlier
+    have fewer."""
     max_erases: Estimate
     """Erases of the most worn block of a drive."""
     mean_erases: Estimate
     """Erases per block, mean over all blocks of a drive."""
     spare: Estimate
-    """Spare blocks left, as a share of the spare blocks of the new drive."""
+    """Spare blocks left, as a share (0 to 1) of the spare blocks of the new drive."""
     write_amplification: Estimate
     """Write amplification since the previous point of the curves, in programmed bytes per host byte."""
 
@@ -1275,7 +1292,7 @@ class Endurance(Section):
     """Share of the blocks whose first failed operation is a program; the first failed operation of all others
     is an erase."""
     spare_minimum: float
-    """Share of the drive's spare blocks that is left when the drive has ended."""
+    """The drive ends when this share of its spare blocks is left."""
     spread: float
     """Standard deviation of the program/erase cycles that a block endures, as a share of the rated cycles,
     which are the mean."""
@@ -1328,11 +1345,11 @@ class Wear(Section):
     """Distribution of the erase counts of a drive's blocks."""
 
     least: int
-    """Erases of the drive's least worn block."""
+    """Erase count of the drive's least worn block."""
     mean: float
-    """Erases per block of the drive, mean over all blocks; erases that failed do not count."""
+    """Mean erase count of the drive's blocks; erases that failed do not count."""
     most: int
-    """Erases of the drive's most worn block."""
+    """Erase count of the drive's most worn block."""
     p10: int
     """10th percentile of the blocks' erase counts."""
     p50: int
@@ -1366,19 +1383,20 @@ class Life(Section):
     life, divided by the share of the rated cycles that this part used. Absent if the drive ended before the
     early part was complete."""
     failed_blocks: int
-    """Number of blocks that failed until the end of the drive."""
+    """Number of blocks that had failed at the end of the drive's life."""
     first_failure_bytes: int | None
-    """Bytes that the host had written when the first block failed; absent if no block failed."""
+    """Bytes that the host had written when the first block of the drive failed; absent if no block failed."""
     host_bytes: int
-    """Bytes that the host wrote until the end of the drive, including the first fill."""
+    """Bytes that the host wrote until the end of the drive's life, including the first fill."""
     leveling_erases: int
     """Number of blocks that wear leveling emptied and erased."""
     leveling_programs: int
     """Number of page programs by which wear leveling copied pages."""
     media_bytes: int
-    """Bytes of all page programs until the end of the drive."""
+    """Bytes of all page programs until the end of the drive's life."""
     passes: float
-    """Number of times that the input was replayed; fractional, because the last pass is incomplete."""
+    """Number of times that the input was replayed until the end of the drive's life; fractional, because the
+    last pass is incomplete."""
     seed: int
     """Seed of the blocks' endurance limits, of the design and of the content of writes."""
     series: list[LifePoint]
@@ -1391,7 +1409,7 @@ class Life(Section):
     is less than 1 because of the spread of endurance and early failures, which the extrapolation ignores.
     Write amplification that increases as spare blocks fail reduces the lifetime further."""
     wear: Wear
-    """Distribution of the erase counts of all blocks at the end of the drive."""
+    """Distribution of the erase counts of all blocks when the drive's life ended."""
     years: float | None
     """Years until the end of the drive at the rate of the input; absent if the input has no times."""
 
@@ -1421,7 +1439,8 @@ class LifeRecord(Section):
     """Configuration with every value that the simulated lives (runs of the drive until it is worn out, one
     per seed) used, without the seed."""
     curves: list[CurvePoint]
-    """States of the drives of all seeds at regular moments of their lives, at most 100, with their spread."""
+    """State of the drives at up to 100 moments of their lives, at regular intervals: mean and spread over all
+    seeds."""
     design: str
     """Name of the design (kind of FTL) of the drives."""
     endurance: Endurance
@@ -1433,8 +1452,8 @@ class LifeRecord(Section):
     input: str
     """Name of the input that wore out the drives."""
     is_filled: bool
-    """Whether all exported pages were written once before the input; this fill counts as written by the
-    host."""
+    """Whether all exported pages of the drive were written once before the input; this fill counts as written
+    by the host."""
     leveling: str
     """Kind of wear leveling of the drives."""
     leveling_ram_bytes: int
@@ -1450,14 +1469,15 @@ class LifeRecord(Section):
     rated_cycles: int
     """Rated cycles of a block, which are the mean of the endurance limits."""
     scale_to_bytes: int | None
-    """Exported bytes of the larger drive for which years are scaled; absent if no size was given."""
+    """Exported bytes of a larger drive, for which the lifetime in years is computed, too; absent if the user
+    gave no size."""
     version: str
-    """Version of this software."""
+    """Version of Wearwell that simulated the lives."""
 
 
 class SizeShares(Section):
-    """Distribution of the compressed sizes of pages, or of the sizes of their deltas, as shares of the page
-    size."""
+    """Distribution of the compressed sizes (or delta sizes) of pages; each size is stated as a share of the
+    page size."""
 
     incompressible_share: float
     """Share of pages that compression (or delta encoding) does not make smaller than a page."""
@@ -1475,8 +1495,8 @@ class SizeShares(Section):
     """Standard deviation, over all pages, of the compressed size (or delta size), as a share of the page
     size."""
     tenths: list[float]
-    """Shares of pages by compressed size (or delta size) in tenths of a page: more than 0 to 0.1, more than
-    0.1 to 0.2, and so on."""
+    """Histogram with ten bins: shares of pages whose compressed size (or delta size) is at most 0.1 of a
+    page, more than 0.1 and at most 0.2, and so on."""
 
 
 class ContentFigures(Section):
@@ -1498,12 +1518,13 @@ class ContentFigures(Section):
     """Mean compressed size as a share of the page if each distinct content counts once, that is after
     deduplication."""
     compressed_mean_error: float
-    """Standard error of the mean of `compressed`, from sampling; 0 if all contents were examined."""
+    """Standard error, from sampling, of the mean compressed size as a share of the page (`compressed.mean`);
+    0 if all contents were examined."""
     distinct: int
     """Number of distinct contents without the zero page, extrapolated if the input was sampled."""
     duplicate_pool: int
-    """Number of contents that are repeated: the first contents, in order of occurrence, that receive 99 % of
-    the repetitions."""
+    """Smallest number n such that the n contents that occurred first receive 99 % of all repetitions of a
+    content."""
     duplicate_share: float
     """Pages whose content occurred before, as a share of all pages with known content; zero pages do not
     count as duplicates."""
@@ -1539,7 +1560,7 @@ class RewriteFigures(Section):
     interval_p99_pages: float | None
     """99th percentile of the interval between two writes of a page, in page writes; null without rewrites."""
     once_share: float
-    """Pages written exactly once, as a share of all written pages."""
+    """Share of the written pages that were written exactly once."""
     once_share_error: float
     """Standard error of `once_share`, from sampling; 0 if all pages were examined."""
     rewrite_share: float
@@ -1580,13 +1601,14 @@ class MeasuredSaving(Section):
     })
 
     erases: float | None
-    """Share of the block erases of the drive without mechanisms that is saved; null if it erases no block."""
+    """Saved block erases, as a share of the block erases of the drive without content mechanisms; null if
+    that drive erases no block."""
     page_writes: float
-    """Share of the host's page writes that needed no program for host data: `write_reduction` in the record
-    of the run."""
+    """Saved page writes: the share of the host's page writes that needed no program for host data
+    (`write_reduction` in the record of the run)."""
     programs: float
-    """Share of all page programs of the drive without mechanisms that is saved; negative if there are
-    more."""
+    """Saved page programs, as a share of all page programs of the drive without content mechanisms; negative
+    if the mechanism causes more programs."""
 
 
 class Saving(Section):
@@ -1602,37 +1624,38 @@ class Saving(Section):
     })
 
     at_most: float | None
-    """Largest share of the page writes with known content for which a perfect mechanism would program
-    nothing; null if it cannot be computed from the input."""
+    """Upper bound of the saving: share of the page writes with known content for which a perfect mechanism
+    would program nothing; null if it cannot be computed from the input."""
     at_most_error: float
-    """Standard error of `at_most`, from sampling; 0 if all pages and contents were examined."""
+    """Standard error, from sampling, of the upper bound `at_most`; 0 if all pages and contents were
+    examined."""
     mechanism: str
     """Content mechanism (such as deduplication) whose saving this is."""
     when_run: MeasuredSaving | None
-    """What the mechanism saves on a drive; null if it was not run."""
+    """Measured saving: what the mechanism saves when it runs on a drive; null if it was not run."""
 
 
 class SkewFigures(Section):
     """How unequally writes spread over the written pages."""
 
     top_10_percent: float
-    """Share of writes to the most written 10 % of the written pages."""
+    """Share of the page writes that go to the most written 10 % of the written pages."""
     top_1_percent: float
-    """Share of writes to the most written 1 % of the written pages."""
+    """Share of the page writes that go to the most written 1 % of the written pages."""
     top_20_percent: float
-    """Share of writes to the most written 20 % of the written pages."""
+    """Share of the page writes that go to the most written 20 % of the written pages."""
     top_20_percent_error: float
     """Standard error of `top_20_percent`, from sampling; 0 if all pages were examined."""
     zipf_misfit: float
-    """Largest difference between two shares of writes, the measured one and that of the Zipf law, to the most
-    written 1, 2, 5, 10, 20 and 50 % of the pages."""
+    """How badly the Zipf law fits. For the most written 1, 2, 5, 10, 20 and 50 % of the pages, their measured
+    share of the writes is compared with their share by the Zipf law; this is the largest difference."""
     zipf_theta: float
     """Exponent (0 to 2) of the Zipf law that fits the writes of the written pages: under it, two random
     writes hit the same page with the measured probability."""
 
 
 class SizeShare(Section):
-    """A request size and how frequent it is."""
+    """A size of read and write requests, and the share of these requests that have it."""
 
     pages: int
     """Number of pages that a request of this size touches."""
@@ -1665,16 +1688,16 @@ class TrafficFigures(Section):
     footprint_pages: int
     """Number of distinct pages read or written."""
     other_sizes: SizeShare | None
-    """Mean of all request sizes that `sizes` does not list, with their total share; null if there are
-    none."""
+    """Read and write requests of all sizes that `sizes` does not list: their mean size and their total share;
+    null if there are none."""
     pages_written: int
     """Number of pages (4 KiB) that writes touch, counted once per write."""
     partial_share: float
-    """Share of reads and writes that start or end inside a page."""
+    """Share of the read and write requests that cover only a part of a page: they start or end inside it."""
     read_mean_bytes: float
     """Mean size of a read request, bytes."""
     read_share: float
-    """Reads as a share of reads and writes."""
+    """Share of reads among all read and write requests."""
     requests: int
     """Number of requests of all kinds."""
     sequential_read_share: float
@@ -1722,11 +1745,12 @@ class Profile(Section):
     content: ContentFigures | None
     """Figures on the contents of the written pages, or of the pages of files; null if no content is known."""
     content_line: str | None
-    """Specification for `--content` that generates content like that of the input."""
+    """Specification of a content model, for the option `--content`, that generates content like that of the
+    input."""
     contents_sampled_1_of: int
     """Sampling of contents: one of this many contents was examined; 1 = all."""
     delta: SizeShares | None
-    """Sizes of the compressed differences between successive versions of a page, as shares of the page;
+    """Sizes of deltas (compressed differences between successive versions of a page), as shares of the page;
     unchanged pages are left out."""
     input: str
     """Name of the profiled input."""
@@ -1735,8 +1759,8 @@ class Profile(Section):
     pages_sampled_1_of: int
     """Sampling of pages: one of this many pages was examined; 1 = all."""
     partial: bool
-    """Whether profiling ended before the end of the input, or before the last run of a content mechanism on a
-    drive."""
+    """Whether profiling ended early: before the end of the input, or before every content mechanism was
+    simulated on a drive."""
     rewrites: RewriteFigures | None
     """Figures on rewrites of pages by a trace; null for files."""
     runs: SavingRuns | None
@@ -1748,9 +1772,10 @@ class Profile(Section):
     skew: SkewFigures | None
     """How unequally the writes of a trace spread over pages; null for files."""
     traffic: TrafficFigures | None
-    """Figures on the requests of a trace; null for files."""
+    """Figures on the requests of a trace; null if the contents of plain files are profiled."""
     unchanged_share: float | None
-    """Share of overwrites that do not change the content of their page; of files, share of pages that equal
-    their old version."""
+    """Share of overwrites that do not change the content of their page (silent writes). If files are
+    profiled: share of pages that equal the same page of the file's old version."""
     workload_line: str | None
-    """Specification for `--workload` that generates requests like those of the input."""
+    """Specification of a workload, for the option `--workload`, that generates requests like those of the
+    input."""

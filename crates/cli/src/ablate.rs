@@ -1,7 +1,7 @@
 //! The command `ablate`: runs every subset of a design's content mechanisms on each input and reports what each
 //! mechanism gains.
 
-use wearwell_config::{Config, ConfigError, KeptPersistence};
+use wearwell_config::{Config, ConfigError, DesignAndPartsPersistence};
 use wearwell_replay::ablate::{self, AblatedMechanisms, Ablation, Ablations, MechanismSubset, SubsetOutcome};
 use wearwell_replay::input::Input;
 use wearwell_replay::json::ToJson;
@@ -66,7 +66,7 @@ fn config_and_persistence_of_subset(
     mechanisms: &AblatedMechanisms,
     subset: MechanismSubset,
     point_settings: &[String],
-) -> Result<(Config, Option<KeptPersistence>), Failure> {
+) -> Result<(Config, Option<DesignAndPartsPersistence>), Failure> {
     let settings = [point_settings, &[mechanisms.subset_setting(subset)]].concat();
     let mut config = config_with_settings(&args.run, &settings)?;
     let persistence = config.keep_persistence_of_design(&args.design);
@@ -82,12 +82,13 @@ struct SweepPoint {
     base_config: Config,
     /// Distinct configurations of all subsets of content mechanisms; several subsets may have equal configurations.
     configs: Vec<Config>,
-    /// For each configuration in `configs`, the name of the first subset of content mechanisms that has it.
+    /// For each configuration in `configs`, the name of the first subset of content mechanisms that results in it.
     subset_names: Vec<String>,
     /// For each subset of content mechanisms, the index of its configuration in `configs`.
     config_index_of_subset: Vec<usize>,
-    /// For each subset of content mechanisms, the persistence (way to survive a loss of power) of its parts.
-    persistence_of_subset: Vec<Option<KeptPersistence>>,
+    /// For each subset of content mechanisms: the persistence (way to survive a loss of power) of the design, and of
+    /// its parts with this subset.
+    persistences_by_subset: Vec<Option<DesignAndPartsPersistence>>,
 }
 
 impl SweepPoint {
@@ -117,7 +118,7 @@ impl SweepPoint {
             configs,
             subset_names: names,
             config_index_of_subset: of_subset,
-            persistence_of_subset: persistences,
+            persistences_by_subset: persistences,
         })
     }
 }
@@ -182,7 +183,7 @@ impl AblationContext<'_> {
             point.config_index_of_subset.iter().map(|&number| outcomes[number].clone()).collect();
         let names = (input.name(), self.args.design.clone(), point.settings.clone());
         let ablation = Ablation::of_outcomes(names, self.mechanisms, of_subsets);
-        Ok(Some(ablation.with_note_of_persistence(&point.persistence_of_subset)))
+        Ok(Some(ablation.with_note_of_changed_persistence(&point.persistences_by_subset)))
     }
 
     /// Runs each distinct configuration of the subsets, except those whose finished run is in the folder of `--resume`,
@@ -190,7 +191,7 @@ impl AblationContext<'_> {
     fn run_subsets(&self, plans: &[Plan<'_>], point: &SweepPoint) -> Result<Vec<SubsetOutcome>, Failure> {
         let finished = |record: RunRecord, config: &Config| {
             let record = RunRecord { variant: config.run_label(&point.settings), ..record };
-            SubsetOutcome::Ran(Box::new(record.with_years_scaled_to(self.args.run.scale_to)))
+            SubsetOutcome::Ran(Box::new(record.with_years_scaled_to_exported_bytes(self.args.run.scale_to)))
         };
         let mut outcomes = vec![SubsetOutcome::NotRun; plans.len()];
         let mut tasks = Vec::new();
@@ -233,16 +234,16 @@ impl AblationContext<'_> {
         subset_name: &str,
         result_key: &str,
     ) -> Result<Result<RunRecord, String>, Failure> {
-        let record = match plan.run(&self.args.design, &mut self.reporter.run_progress_callback(subset_name))
-        {
-            Ok(record) => record,
-            // A change that would be accepted is no advice here: it is another subset.
-            Err(ReplayError::Config(ConfigError::IncompatibleParts { reason, .. })) => {
-                return Ok(Err(reason.to_owned()));
-            }
-            Err(error) if error.is_due_to_configuration_or_device() => return Ok(Err(error.to_string())),
-            Err(error) => return Err(replay_failure(&error)),
-        };
+        let record =
+            match plan.run(&self.args.design, &mut self.reporter.progress_callback_of_run(subset_name)) {
+                Ok(record) => record,
+                // A change that would be accepted is no advice here: it is another subset.
+                Err(ReplayError::Config(ConfigError::IncompatibleParts { reason, .. })) => {
+                    return Ok(Err(reason.to_owned()));
+                }
+                Err(error) if error.is_due_to_configuration_or_device() => return Ok(Err(error.to_string())),
+                Err(error) => return Err(replay_failure(&error)),
+            };
         if let Some(result_folder) = self.result_folder {
             result_folder.store_if_finished(result_key, &record).map_err(|error| Failure::of_run(&error))?;
         }

@@ -6,13 +6,13 @@ use std::path::Path;
 use wearwell_replay::data_table::DataTable;
 
 use crate::Failure;
-use crate::output::{Output, OverwriteRule};
+use crate::output::{OutputDestination, OverwriteRule};
 use crate::parquet_file::parquet_bytes;
 
 /// An output to which a table of results is written, and the file format of the table: CSV or Parquet.
 pub(crate) struct TableOutput {
     /// File or standard output to which the table is written.
-    output: Output,
+    output: OutputDestination,
     /// Format of the table: CSV or Parquet.
     file_format: TableFileFormat,
 }
@@ -27,18 +27,18 @@ impl TableOutput {
     /// Returns an output that writes a table as CSV to `path`, after checking that `path` can be written.
     ///
     /// # Errors
-    /// As [`Output::for_path`].
+    /// As [`OutputDestination::for_path`].
     pub(crate) fn csv(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
-        Ok(Self { output: Output::for_path(path, overwrite)?, file_format: TableFileFormat::Csv })
+        Ok(Self { output: OutputDestination::for_path(path, overwrite)?, file_format: TableFileFormat::Csv })
     }
 
     /// Returns an output that writes a table as a Parquet file (binary) to `path`, after checking that `path` can be
     /// written.
     ///
     /// # Errors
-    /// As [`Output::for_path`], or `path` is a standard output that is a terminal.
+    /// As [`OutputDestination::for_path`], or `path` is a standard output that is a terminal.
     pub(crate) fn parquet(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
-        let output = Output::for_path(path, overwrite)?;
+        let output = OutputDestination::for_path(path, overwrite)?;
         if output.is_standard_output() && io::stdout().is_terminal() {
             return Err(Failure::of_usage(
                 "standard output is a terminal, which cannot show a Parquet file: name a file after --parquet, or pipe \
@@ -52,7 +52,7 @@ impl TableOutput {
     /// checking that `path` can be written.
     ///
     /// # Errors
-    /// As [`Output::for_path`].
+    /// As [`OutputDestination::for_path`].
     pub(crate) fn by_file_ending(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
         let is_parquet = path.extension().is_some_and(|ending| ending == "parquet");
         if is_parquet { Self::parquet(path, overwrite) } else { Self::csv(path, overwrite) }

@@ -10,7 +10,7 @@ use wearwell_serve::image::is_file_size_signal_ignored;
 /// Handles SIGXFSZ without any effect, so that a write beyond the limit on the size of files fails with an error, as on
 /// a full disk. If the signal is ignored already, it stays ignored. Programs that this process starts have the default
 /// action again.
-pub(crate) fn report_large_files_as_errors() {
+pub(crate) fn turn_file_size_signal_into_write_error() {
     if !is_file_size_signal_ignored() {
         // The handler sets the flag, which nobody needs to read: the write says what happened. If it cannot be
         // installed, the default action remains.

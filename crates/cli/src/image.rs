@@ -88,7 +88,11 @@ fn warn_if_disk_space_is_short(directory: &Path, flash_bytes: u64) {
 /// Makes the failure of a command on an image: exit status 2 if the command asks for something impossible, else 1.
 pub(crate) fn image_failure(directory: &Path, error: &ImageError) -> Failure {
     let message = error.message_about(directory);
-    if error.is_wrong_request() { Failure::of_usage(message) } else { Failure::of_run_message(message) }
+    if error.is_caused_by_request() {
+        Failure::of_usage(message)
+    } else {
+        Failure::of_run_with_message(message)
+    }
 }
 
 /// Executes the command `repair`: repairs the image of a live device; exit status 3 if logical pages are lost or damage

@@ -1,10 +1,10 @@
 //! Traces as the user names them: files, pipes and standard input.
 //!
-//! A trace is read more than once: for its extent, for its checksum, and by every design. An input that can be read
-//! only once is therefore copied to a temporary file first, without decompression. A pipe may never end: if all runs
-//! stop after some number of requests, only these requests are copied, and decompressed, because a compressed stream
-//! cannot be cut anywhere. A second thread makes the copy, because a read from an idle pipe waits and would not notice
-//! ctrl-C.
+//! A trace is read more than once: to find the pages that it touches, for its checksum, and by every design. An input
+//! that can be read only once is therefore copied to a temporary file first, without decompression. A pipe may never
+//! end: if all runs stop after some number of requests, only these requests are copied, and decompressed, because a
+//! compressed stream cannot be cut at an arbitrary position. A second thread makes the copy, because a read from an
+//! idle pipe waits and would not notice ctrl-C.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -57,7 +57,7 @@ impl TraceFile {
         let failure = |error| Failure::of_input(&name, &error);
         let new_file = || NamedTempFile::with_prefix("wearwell-").map(NamedTempFile::into_parts);
         let no_copy = |error: io::Error| {
-            Failure::of_run_message(format!(
+            Failure::of_run_with_message(format!(
                 "cannot copy {name} to a temporary file in the directory {}: {error}; free space there, or set the \
                  environment variable TMPDIR to another directory",
                 std::env::temp_dir().display()

@@ -1,4 +1,5 @@
-//! All of the `wearwell` command but its `main`, so that the tests of the command compile it once, together with it.
+//! The `wearwell` command without its `main` function, as a library. So the command and its tests share one compiled
+//! library.
 
 #![forbid(unsafe_code)]
 
@@ -60,17 +61,17 @@ impl Failure {
         Self { message: message.into(), exit_status, is_logged: false }
     }
 
-    /// Makes the failure of a run from its error, exit status 1.
+    /// Returns the failure of a command whose run ended with this error (exit status 1).
     pub(crate) fn of_run(error: &dyn std::error::Error) -> Self {
         Self::new(error.to_string(), 1)
     }
 
-    /// Makes the failure of a run with this message, exit status 1.
-    pub(crate) fn of_run_message(message: impl Into<String>) -> Self {
+    /// Returns the failure, with this message, of a command whose run failed (exit status 1).
+    pub(crate) fn of_run_with_message(message: impl Into<String>) -> Self {
         Self::new(message, 1)
     }
 
-    /// Makes the failure of a command that Ctrl-C ended before there was a result, exit status 3.
+    /// Returns the failure of a command that Ctrl-C ended before there was a result (exit status 3).
     pub(crate) fn interrupted() -> Self {
         Self::new(
             "interrupted before the first request, so that no result is written: start the command again",
@@ -78,12 +79,12 @@ impl Failure {
         )
     }
 
-    /// Makes the failure to read an input, exit status 1.
+    /// Returns the failure of a command that cannot read an input (exit status 1).
     pub(crate) fn of_input(name: &str, error: &std::io::Error) -> Self {
         Self::new(format!("{name}: cannot read the input, so remove the cause or name another: {error}"), 1)
     }
 
-    /// Makes the failure to write a result, exit status 2.
+    /// Returns the failure of a command that cannot write a result (exit status 2).
     pub(crate) fn of_output(path: &std::path::Path, error: &std::io::Error) -> Self {
         let advice = match error.kind() {
             std::io::ErrorKind::NotFound => "; make the folder that is to contain it first",
@@ -97,7 +98,7 @@ impl Failure {
         Self::new(format!("{path}: cannot write this result: {error}{advice}", path = path.display()), 2)
     }
 
-    /// Makes the failure to make or fill a folder of results, exit status 2.
+    /// Returns the failure of a command that cannot create a result folder, or cannot write to it (exit status 2).
     pub(crate) fn of_output_folder(folder: &std::path::Path, error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
         let advice = match error.kind() {
@@ -118,19 +119,19 @@ impl Failure {
         )
     }
 
-    /// Makes the failure of a command that could replay none of its inputs; the reason for each input was reported
+    /// Returns the failure of a command that could replay none of its inputs; the reason for each input was reported
     /// before.
     pub(crate) fn no_replayable_input() -> Self {
         Self::new("none of the inputs could be replayed: remove the causes that are reported above", 1)
     }
 
-    /// Makes the failure of a command that could read none of its inputs; the reason for each input was reported
+    /// Returns the failure of a command that could read none of its inputs; the reason for each input was reported
     /// before.
     pub(crate) fn no_readable_input() -> Self {
         Self::new("none of the inputs could be read: remove the causes that are reported above", 1)
     }
 
-    /// Makes the failure of a command that could profile none of its inputs; the reason for each input was reported
+    /// Returns the failure of a command that could profile none of its inputs; the reason for each input was reported
     /// before.
     pub(crate) fn no_profilable_input() -> Self {
         Self::new("none of the inputs could be profiled: remove the causes that are reported above", 1)
@@ -175,7 +176,7 @@ impl Failure {
         self.exit_status == 2
     }
 
-    /// Makes the failure of a command that asks for something impossible, exit status 2.
+    /// Returns the failure of a command that asks for something impossible (exit status 2).
     pub(crate) fn of_usage(message: impl Into<String>) -> Self {
         Self::new(message, 2)
     }
@@ -188,7 +189,7 @@ fn print_and_finish(text: &str) -> Result<Outcome, Failure> {
 
 /// Runs the command with the arguments of this process; returns its exit status.
 pub fn run_command() -> ExitCode {
-    file_size_signal::report_large_files_as_errors();
+    file_size_signal::turn_file_size_signal_into_write_error();
     let result = match Cli::parse().command {
         Command::Replay(args) => run::replay(&args),
         Command::Compare(args) => run::compare(&args),

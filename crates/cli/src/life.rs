@@ -17,7 +17,7 @@ use crate::output::{OverwriteRule, print};
 use crate::progress::ProgressReporter;
 use crate::run::{
     InputSource, Outputs, UnusedOptionCheck, checked_plan, config_with_settings, input_sources,
-    open_result_folder, refuse_ignored_settings, replay_failure, timeline_cells_setting,
+    open_result_folder, refuse_ignored_settings, replay_failure, setting_to_record_block_map,
 };
 use crate::{Failure, Outcome};
 
@@ -39,7 +39,8 @@ struct LifeTask {
     progress_label: String,
 }
 
-/// Executes the command `life`: wears out simulated drives and writes their lives.
+/// Executes the command `life`: writes to simulated drives until they are worn out, and reports their wear over their
+/// lives.
 pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     let outputs = Outputs::of_run_args(&args.run, args.trace.iter())?;
     let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
@@ -75,7 +76,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
             for seed in (config.seed()..).take(args.seeds.get() as usize) {
                 let mut settings = leveling.as_settings(plan.resolved_device().endurance_cycles);
                 settings.push(format!("replay.seed={seed}"));
-                settings.extend(timeline_cells_setting(&args.run, &config, LIFE_BLOCK_CHART_CELLS));
+                settings.extend(setting_to_record_block_map(&args.run, &config, LIFE_BLOCK_CHART_CELLS));
                 let config = config_with_settings(&args.run, &settings)?;
                 let input = match life_input_source(args, &config)? {
                     InputSource::Generated(input) => input,
@@ -141,7 +142,7 @@ fn wear_out_drive(
         let origins = plan.setting_origins_of_lives(&record.design);
         return Ok(LifeRecord { origins, ..finished_life });
     }
-    plan.run_life(&mut record, &mut context.reporter.run_progress_callback(&task.progress_label))
+    plan.run_life(&mut record, &mut context.reporter.progress_callback_of_run(&task.progress_label))
         .map_err(|error| replay_failure(&error))?;
     if let Some(result_folder) = context.result_folder {
         result_folder.store_if_finished(&key, &record).map_err(|error| Failure::of_run(&error))?;

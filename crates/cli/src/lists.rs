@@ -17,7 +17,7 @@ use wearwell_replay::report::Comparison;
 use wearwell_replay::sweep::SweepResults;
 use wearwell_replay::{content_model, host_models, workload};
 
-use crate::args::SchemaOf;
+use crate::args::DocumentWithSchema;
 use crate::command_definition;
 use crate::{Failure, Outcome};
 
@@ -64,14 +64,14 @@ pub(crate) fn workloads_text() -> String {
 }
 
 /// Returns the JSON Schema of a document that a command writes or reads.
-pub(crate) fn schema_text(of: SchemaOf) -> String {
+pub(crate) fn schema_text(of: DocumentWithSchema) -> String {
     let schema = match of {
-        SchemaOf::Runs => schemars::schema_for!(Comparison),
-        SchemaOf::Sweep => schemars::schema_for!(SweepResults),
-        SchemaOf::Lives => schemars::schema_for!(Lives),
-        SchemaOf::Ablations => schemars::schema_for!(Ablations),
-        SchemaOf::Profile => schemars::schema_for!(Profiles),
-        SchemaOf::Config => schemars::schema_for!(Config),
+        DocumentWithSchema::Runs => schemars::schema_for!(Comparison),
+        DocumentWithSchema::Sweep => schemars::schema_for!(SweepResults),
+        DocumentWithSchema::Lives => schemars::schema_for!(Lives),
+        DocumentWithSchema::Ablations => schemars::schema_for!(Ablations),
+        DocumentWithSchema::Profile => schemars::schema_for!(Profiles),
+        DocumentWithSchema::Config => schemars::schema_for!(Config),
     };
     serde_json::to_string_pretty(&schema).expect("a schema is plain data") + "\n"
 }

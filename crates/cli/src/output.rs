@@ -45,8 +45,7 @@ fn is_same_file(path: &Path, file: &fs::Metadata) -> bool {
 
 /// Prints a text to standard output.
 ///
-/// # Errors
-/// Standard output cannot be written. A pipe that its reader closed is no error.
+/// # Errors Standard output cannot be written. A pipe that its reader closed is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_bytes(text.as_bytes())
 }
@@ -75,8 +74,8 @@ pub(crate) fn is_standard_stream(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// A file or standard output, to which a result is written.
-pub(crate) struct Output {
+/// Where a result is written: a file or standard output.
+pub(crate) struct OutputDestination {
     /// Path of the output as the user wrote it.
     user_path: PathBuf,
     /// Kind of the output (standard output, special or regular file) and, of a regular file, its path after following
@@ -87,14 +86,14 @@ pub(crate) struct Output {
 /// What a result is written to: standard output, a special file or a regular file.
 enum OutputTarget {
     /// The output is standard output.
-    Standard,
+    StandardOutput,
     /// The output is a device, pipe or socket, which is written through.
-    Special,
+    SpecialFile,
     /// The output is a regular file, with its path after following links; the file may not exist yet.
-    Regular(PathBuf),
+    RegularFile(PathBuf),
 }
 
-impl Output {
+impl OutputDestination {
     /// Returns an output that writes a result to `path`, after checking that it can be written there. Called before a
     /// run, which may take hours.
     ///
@@ -103,7 +102,7 @@ impl Output {
     pub(crate) fn for_path(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
         let name = path.to_owned();
         if is_standard_stream(path) {
-            return Ok(Self { user_path: name, target: OutputTarget::Standard });
+            return Ok(Self { user_path: name, target: OutputTarget::StandardOutput });
         }
         let describe = |error: io::Error| Failure::of_output(path, &error);
         let resolved = match fs::canonicalize(path) {
@@ -113,12 +112,12 @@ impl Output {
         };
         let target = match fs::metadata(&resolved) {
             Ok(found) if found.is_dir() => return Err(describe(ErrorKind::IsADirectory.into())),
-            Ok(found) if !found.is_file() => OutputTarget::Special,
+            Ok(found) if !found.is_file() => OutputTarget::SpecialFile,
             Ok(found) => {
                 overwrite.check_existing_file(path, &found)?;
-                OutputTarget::Regular(resolved)
+                OutputTarget::RegularFile(resolved)
             }
-            Err(_) => OutputTarget::Regular(resolved),
+            Err(_) => OutputTarget::RegularFile(resolved),
         };
         let output = Self { user_path: name, target };
         if let Some(partial) = output.temporary_path() {
@@ -129,12 +128,12 @@ impl Output {
 
     /// Returns whether the output is standard output, so that the command must not print a table there.
     pub(crate) fn is_standard_output(&self) -> bool {
-        matches!(self.target, OutputTarget::Standard)
+        matches!(self.target, OutputTarget::StandardOutput)
     }
 
     /// Returns whether the output is a device, pipe or socket.
     pub(crate) fn is_special_file(&self) -> bool {
-        matches!(self.target, OutputTarget::Special)
+        matches!(self.target, OutputTarget::SpecialFile)
     }
 
     /// Writes the whole result to the output.
@@ -174,7 +173,7 @@ impl Output {
         write: impl FnOnce(&Path) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         match (&self.target, self.temporary_path()) {
-            (OutputTarget::Regular(path), Some(partial)) => {
+            (OutputTarget::RegularFile(path), Some(partial)) => {
                 let written = write(&partial).and_then(|result| {
                     let replaced = fs::rename(&partial, path);
                     replaced.map(|()| result).map_err(|error| Failure::of_output(&self.user_path, &error))
@@ -184,7 +183,7 @@ impl Output {
                 }
                 written
             }
-            (OutputTarget::Special, _) => write(&self.user_path),
+            (OutputTarget::SpecialFile, _) => write(&self.user_path),
             _ => unreachable!("standard output has no path"),
         }
     }
@@ -192,7 +191,7 @@ impl Output {
     /// Returns the path of the temporary file that replaces the output when it is complete; `None` unless the output is
     /// a regular file.
     fn temporary_path(&self) -> Option<PathBuf> {
-        let OutputTarget::Regular(path) = &self.target else { return None };
+        let OutputTarget::RegularFile(path) = &self.target else { return None };
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         Some(partial.into())

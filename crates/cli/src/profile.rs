@@ -125,7 +125,7 @@ fn profile_requests(
     args: &ProfileArgs,
     reporter: &ProgressReporter,
 ) -> Result<Profile, Failure> {
-    let mut progress = reporter.reading_progress_callback("profile", "requests");
+    let mut progress = reporter.progress_callback_of_reading("profile", "requests");
     let profile = profile::profile_requests(input, args.sample, &mut progress);
     let mut profile = profile.map_err(|error| Failure::of_run(&error))?;
     run_content_mechanisms(&mut profile, input, args, reporter)?;
@@ -134,7 +134,7 @@ fn profile_requests(
 
 /// Profiles the bytes of a file, directory or disk image, and runs the content mechanisms on them if requested.
 fn profile_files(path: &Path, args: &ProfileArgs, reporter: &ProgressReporter) -> Result<Profile, Failure> {
-    let mut progress = reporter.reading_progress_callback("profile", "bytes");
+    let mut progress = reporter.progress_callback_of_reading("profile", "bytes");
     let profile = profile::profile_files(path, args.against.as_deref(), args.sample, &mut progress);
     let mut profile = profile.map_err(|error| Failure::of_run(&error))?;
     if args.run {
@@ -152,9 +152,9 @@ fn write_temporary_trace_of_files(path: &Path, reporter: &ProgressReporter) -> R
     let of_input = |error: io::Error| Failure::of_input(&name, &error);
     let mut files = ProfiledFiles::find(path, None).map_err(of_input)?;
     let total = files.total_bytes;
-    let mut progress = reporter.reading_progress_callback("run", "bytes");
+    let mut progress = reporter.progress_callback_of_reading("run", "bytes");
     let unwritable_trace = |error: io::Error| {
-        Failure::of_run_message(format!(
+        Failure::of_run_with_message(format!(
             "cannot write a temporary trace for --run in the directory {}: {error}; free space there, or set the \
              environment variable TMPDIR to another directory",
             std::env::temp_dir().display()
@@ -187,6 +187,6 @@ fn run_content_mechanisms(
     {
         return Err(Failure::of_usage(ignored.to_string()));
     }
-    let mut progress = reporter.run_progress_callback(profile::BASELINE_DESIGN);
+    let mut progress = reporter.progress_callback_of_run(profile::BASELINE_DESIGN);
     profile.measure_mechanism_savings(&config, input, &mut progress).map_err(|error| replay_failure(&error))
 }

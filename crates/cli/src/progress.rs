@@ -66,7 +66,7 @@ impl ProgressReporter {
     }
 
     /// Returns a progress callback for one design's run.
-    pub(crate) fn run_progress_callback(
+    pub(crate) fn progress_callback_of_run(
         &self,
         design: &str,
     ) -> impl FnMut(Progress) -> ControlFlow<()> + use<> {
@@ -80,7 +80,7 @@ impl ProgressReporter {
                 DisplayStyle::Lines if last_line.get().elapsed() >= PROGRESS_LINE_INTERVAL => {
                     last_line.set(Instant::now());
                     let unit = if progress.phase == RunPhase::Life { "erases" } else { "requests" };
-                    let Progress { phase: at, done_units: done, total_units: total } = progress;
+                    let Progress { phase: at, done_work_units: done, total_work_units: total } = progress;
                     let left = time_left_text(start_time.elapsed(), done, total);
                     print_message(&format!("{design}: {} {done} of {total} {unit}{left}", phase_name(at)));
                 }
@@ -96,7 +96,7 @@ impl ProgressReporter {
 
     /// Returns a progress callback for an input that is read once. Its arguments are the amount read and the total (0:
     /// unknown), in `unit`.
-    pub(crate) fn reading_progress_callback(
+    pub(crate) fn progress_callback_of_reading(
         &self,
         display_label: &str,
         unit: &'static str,
@@ -212,8 +212,8 @@ fn time_left_text(elapsed: Duration, done: u64, total: u64) -> String {
 /// Displays the phase and the amount of done work of a run in its progress bar.
 fn update_bar(bar: &ProgressBar, progress: Progress) {
     bar.set_message(phase_name(progress.phase));
-    bar.set_length(progress.total_units);
-    bar.set_position(progress.done_units);
+    bar.set_length(progress.total_work_units);
+    bar.set_position(progress.done_work_units);
 }
 
 /// Returns the name of the phase of a run for the progress bar.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use wearwell_papers::result_counts::ResultCounts;
 use wearwell_papers::summary::{self, PaperQuickAndFullResults};
 use wearwell_papers::{
-    ExperimentObserver, ExperimentRunOptions, ExperimentSize, OriginalTraces, Paper, Results,
+    ExperimentObserver, ExperimentRunOptions, ExperimentSize, OriginalTraces, Paper, PaperResults,
     experiment_runner,
 };
 use wearwell_replay::replay::Progress;
@@ -43,12 +43,13 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Makes the failure to read or write a file of the command, exit status 2.
+/// Returns the failure of a command that cannot read or write this file (exit status 2).
 fn file_failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::of_usage(format!("{}: {error}", path.display()))
 }
 
-/// Makes the failure to use the results in a file that an earlier run of a paper's experiments should have written.
+/// Returns the failure of a command that cannot use the stored results in this file, which an earlier run of a paper's
+/// experiments should have written.
 fn stored_results_failure(path: &Path, error: &std::io::Error) -> Failure {
     use std::io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     let path_name = path.display();
@@ -121,7 +122,7 @@ fn stored_results(paper: Paper, papers: &Path) -> Result<PaperQuickAndFullResult
         let path = folder.join("results.json");
         let described = |error| stored_results_failure(&path, &error);
         let text = std::fs::read_to_string(&path).map_err(described)?;
-        Results::from_json(&text).map_err(|error| described(error.into()))
+        PaperResults::from_json(&text).map_err(|error| described(error.into()))
     };
     let full = papers.join("full").join(paper.name());
     let of_full = if full.exists() { Some(read(full)?) } else { None };
@@ -149,10 +150,10 @@ fn original_traces(args: &ReproduceArgs) -> Result<OriginalTraces, Failure> {
 
 /// Returns the summary of one reproduced paper: the claims of its abstract, the verdict on each of its results, and the
 /// number of results per verdict.
-fn summary_of(paper: Paper, results: &Results) -> String {
+fn summary_of(paper: Paper, results: &PaperResults) -> String {
     let targets = paper.targets();
     let mut text = String::new();
-    for line in summary::abstract_claim_lines(&targets, results) {
+    for line in summary::lines_on_claims_of_abstract(&targets, results) {
         let _ = writeln!(
             text,
             "{}: reported {}; ours {}: {}",
@@ -166,7 +167,7 @@ fn summary_of(paper: Paper, results: &Results) -> String {
     for sentence in ResultCounts::of_results(&targets, results).result_count_sentences() {
         let _ = writeln!(text, "{sentence}");
     }
-    text + &summary::tested_reasons_sentence(&targets, results) + "\n"
+    text + &summary::sentence_on_tested_reasons(&targets, results) + "\n"
 }
 
 /// Callback that receives the progress of one experiment, and whose result can end the experiment.
@@ -197,7 +198,7 @@ impl ExperimentObserver for ExperimentReporter<'_> {
         if self.shows_bars {
             self.progress_by_experiment.clear();
             self.progress_by_experiment
-                .insert(name.to_owned(), Box::new(self.reporter.run_progress_callback(name)));
+                .insert(name.to_owned(), Box::new(self.reporter.progress_callback_of_run(name)));
         }
         if self.reporter.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }

@@ -17,7 +17,7 @@ use crate::args::{CompareArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs};
 use crate::data_output::TableOutput;
 use crate::input::TraceFile;
 use crate::jobs::run_concurrently;
-use crate::output::{Output, OverwriteRule, print, print_message};
+use crate::output::{OutputDestination, OverwriteRule, print, print_message};
 use crate::progress::ProgressReporter;
 use crate::{Failure, Outcome};
 
@@ -41,7 +41,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
 /// Output file of the trace of single flash operations (`--perfetto`), and the part of the run that it contains.
 struct PerfettoOutput {
     /// File or standard output to which the trace is written.
-    output: Output,
+    output: OutputDestination,
     /// Part of the run whose flash operations are traced: a range of requests or of simulated time.
     window: TraceWindow,
 }
@@ -62,7 +62,7 @@ impl PerfettoOutput {
         let [json, csv, parquet, report] = outputs_by_option(&args.run.results);
         refuse_outputs_named_twice([json, csv, parquet, report, ("--perfetto", Some(path.as_path()))])?;
         let window = args.perfetto_window.clone().unwrap_or_default();
-        Ok(Some(Self { output: Output::for_path(path, &overwrite)?, window }))
+        Ok(Some(Self { output: OutputDestination::for_path(path, &overwrite)?, window }))
     }
 
     /// Writes the trace of the run, and tells the user if it does not contain all that was requested.
@@ -121,11 +121,11 @@ pub(crate) fn read_config(path: Option<&Path>, settings: &[String]) -> Result<Co
 /// The output files of a command, checked before anything runs.
 pub(crate) struct Outputs {
     /// File of the records as JSON (`--json`); `None` if none is requested.
-    pub(crate) json_output: Option<Output>,
+    pub(crate) json_output: Option<OutputDestination>,
     /// CSV and Parquet files to which the table of results is written.
     table_outputs: Vec<TableOutput>,
     /// File of the HTML page (`--report`); `None` if none is requested.
-    html_output: Option<Output>,
+    html_output: Option<OutputDestination>,
     /// Whether the trace of flash operations (`--perfetto`) is written to standard output, so that no table is printed
     /// there.
     perfetto_uses_stdout: bool,
@@ -174,7 +174,8 @@ impl Outputs {
         inputs: &[&Path],
     ) -> Result<Self, Failure> {
         let overwrite = OverwriteRule { input_paths: inputs, force: report.force };
-        let at = |path: Option<&Path>| path.map(|path| Output::for_path(path, &overwrite)).transpose();
+        let at =
+            |path: Option<&Path>| path.map(|path| OutputDestination::for_path(path, &overwrite)).transpose();
         let (json, page) = (at(json)?, at(report.report_path.as_deref())?);
         Ok(Self {
             json_output: json,
@@ -187,7 +188,10 @@ impl Outputs {
     /// Returns whether a result is written to standard output, so that no table may be printed there.
     pub(crate) fn has_stdout_result(&self) -> bool {
         self.perfetto_uses_stdout
-            || [&self.json_output, &self.html_output].into_iter().flatten().any(Output::is_standard_output)
+            || [&self.json_output, &self.html_output]
+                .into_iter()
+                .flatten()
+                .any(OutputDestination::is_standard_output)
             || self.table_outputs.iter().any(TableOutput::is_standard_output)
     }
 
@@ -262,8 +266,8 @@ impl FinishedRuns {
     }
 }
 
-/// Prints why runs ended early, which makes the exit status 3, to standard error. For commands that print no table with
-/// the reasons.
+/// Prints to standard error why runs ended early (the exit status is then 3). Used by commands that print no table,
+/// because the tables also have these reasons.
 pub(crate) fn print_partial_runs(comparison: &Comparison) {
     let lines = comparison.partial_run_lines();
     if !lines.is_empty() {
@@ -288,7 +292,7 @@ fn run_designs_on_inputs<'a>(
     refuse_overridden_settings(args.all_settings().iter().chain(points.iter().flatten()), &variants)?;
     refuse_ignored_settings(&config, &named, args)?;
     let sources = input_sources(traces, args, &config)?;
-    let recorded = timeline_cells_setting(
+    let recorded = setting_to_record_block_map(
         args,
         &config,
         block_chart_cells_per_run(sources.len() * points.len() * variants.len()),
@@ -321,9 +325,9 @@ fn block_chart_cells_per_run(runs: usize) -> u32 {
     (of_all / runs.max(1)).clamp(least, MAX_BLOCK_CHART_CELLS as usize) as u32
 }
 
-/// Returns the setting that records the block map (a chart of the blocks' state) for the HTML page; `None` if the user
-/// has set it or requested no page.
-pub(crate) fn timeline_cells_setting(args: &RunArgs, config: &Config, cells: u32) -> Option<String> {
+/// Returns the setting that makes a run record its block map (a chart of the blocks' state, with this number of cells)
+/// for the HTML page; `None` if the user has set the number or requested no page.
+pub(crate) fn setting_to_record_block_map(args: &RunArgs, config: &Config, cells: u32) -> Option<String> {
     let is_wanted = args.results.report.report_path.is_some() && config.replay.timeline_cells.is_none();
     is_wanted.then(|| format!("replay.timeline_cells={cells}"))
 }
@@ -398,8 +402,8 @@ impl DesignVariant {
 pub(crate) struct Configurations {
     /// Distinct configurations of the runs; several runs may share one.
     pub(crate) configs: Vec<Config>,
-    /// Runs on every input. Of each run: index into `configs`, name of the design, and the settings that distinguish it
-    /// from other runs.
+    /// Runs on every input, each as a tuple: the index of its configuration in `configs`, the name of its design, and
+    /// the text of the settings that distinguish it from other runs.
     pub(crate) runs: Vec<(usize, String, String)>,
 }
 
@@ -443,7 +447,8 @@ fn settings_text(settings: &[String]) -> String {
     counting.map(|(_, (key, value))| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Refuses a setting for all designs that no run uses because every design has a setting of its own with the same key.
+/// Refuses a setting given for all designs if every design has a setting of its own with the same key, so that no run
+/// would use it.
 pub(crate) fn refuse_overridden_settings<'a>(
     settings: impl IntoIterator<Item = &'a String>,
     variants: &[DesignVariant],
@@ -496,8 +501,8 @@ pub(crate) struct OpenedInput {
 }
 
 impl InputSource {
-    /// Opens the input for runs of these configurations, as [`Self::open_repeatable`] does. Of a pipe or standard
-    /// input, only as many requests are copied as the runs read.
+    /// Opens the input for runs of these configurations, as [`Self::open_repeatable`] does. If the input is a pipe or
+    /// standard input, only the requests that the runs will read are copied.
     ///
     /// # Errors
     /// Those of [`TraceFile::open_repeatable`].
@@ -603,7 +608,7 @@ fn run_designs_on_one_input(
     }
     let run = |(number, design, settings): &(usize, String, String)| {
         let label = if settings.is_empty() { design.clone() } else { format!("{design} {settings}") };
-        let (plan, mut progress) = (&plans[*number], reporter.run_progress_callback(&label));
+        let (plan, mut progress) = (&plans[*number], reporter.progress_callback_of_run(&label));
         let (record, trace) = match perfetto {
             None => plan.run(design, &mut progress).map(|record| (record, None)),
             Some(PerfettoOutput { window, .. }) => plan
@@ -611,7 +616,7 @@ fn run_designs_on_one_input(
                 .map(|(record, trace)| (record, Some(trace))),
         }?;
         let variant = configurations.configs[*number].run_label(settings);
-        Ok((RunRecord { variant, ..record }.with_years_scaled_to(args.scale_to), trace))
+        Ok((RunRecord { variant, ..record }.with_years_scaled_to_exported_bytes(args.scale_to), trace))
     };
     for (_, outcome) in run_concurrently(&configurations.runs, args.jobs, || reporter.is_interrupted(), run) {
         let (record, trace) = outcome.map_err(|error: ReplayError| replay_failure(&error))?;
@@ -644,9 +649,9 @@ pub(crate) fn checked_plan<'a>(
 /// a size to which lifetimes are scaled for an input without times. An option without effect on the only input is
 /// refused. If there are several inputs, the option may be meant for another one, and a note is printed.
 pub(crate) struct UnusedOptionCheck<'a> {
-    /// Whether the command has one input.
-    is_only_input: bool,
-    /// Exported bytes of the drive to which lifetimes are scaled (`--scale-to`).
+    /// Whether the command has exactly one input.
+    has_single_input: bool,
+    /// Value of `--scale-to`: exported bytes of the drive to which lifetimes are scaled.
     scale_to: Option<u64>,
     reporter: &'a ProgressReporter,
 }
@@ -654,18 +659,18 @@ pub(crate) struct UnusedOptionCheck<'a> {
 impl<'a> UnusedOptionCheck<'a> {
     /// Creates the check for a command with these inputs and arguments.
     pub(crate) fn of_inputs(sources: &[InputSource], args: &RunArgs, reporter: &'a ProgressReporter) -> Self {
-        Self { is_only_input: sources.len() == 1, scale_to: args.scale_to, reporter }
+        Self { has_single_input: sources.len() == 1, scale_to: args.scale_to, reporter }
     }
 
-    /// Refuses options that have no effect on the only input of the command. Of several inputs, prints a note if
-    /// `is_first_plan`, so that there is one note for each input.
+    /// Refuses options that have no effect on the input, if the command has only this one. If it has several, prints a
+    /// note instead, but only if `is_first_plan`, so that there is one note for each input.
     fn refuse_or_note_unused_options(
         &self,
         plan: &Plan<'_>,
         input: &Input,
         is_first_plan: bool,
     ) -> Result<(), Failure> {
-        let unused_scale = (self.scale_to.is_some() && !plan.takes_time()).then(|| {
+        let unused_scale = (self.scale_to.is_some() && !plan.can_extrapolate_years()).then(|| {
             format!(
                 "{}: --scale-to has no effect, because the requests of this input have no times, or all the same, and \
                  no time model gives them any, so that no lifetime is known in years",
@@ -673,7 +678,7 @@ impl<'a> UnusedOptionCheck<'a> {
             )
         });
         for sentence in [plan.unused_content_model_sentence(), unused_scale].into_iter().flatten() {
-            if self.is_only_input {
+            if self.has_single_input {
                 return Err(Failure::of_usage(format!("{sentence}: leave it out")));
             }
             if is_first_plan {
@@ -684,7 +689,8 @@ impl<'a> UnusedOptionCheck<'a> {
     }
 }
 
-/// Makes the failure of a run: exit status 2 if configuration or content model is wrong, else 1.
+/// Returns the failure of a command whose run failed: exit status 2 if the configuration or the content model is wrong,
+/// else 1.
 pub(crate) fn replay_failure(error: &ReplayError) -> Failure {
     match error {
         ReplayError::Config(_) | ReplayError::Content(_) => Failure::of_usage(error.to_string()),

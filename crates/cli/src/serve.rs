@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tracing::{error, error_span, info, warn};
 use wearwell_replay::html_report;
-use wearwell_serve::dashboard::SharedPageAssets;
+use wearwell_serve::dashboard::DashboardAndReportAssets;
 use wearwell_serve::image::{self, CopyOnWrite, Image, ImageAccess, ImageError, OpenImageFiles, OpenReport};
 use wearwell_serve::{
     AllowedClients, BoundListener, DeviceError, FlashDevice, ListenAddress, NamedDevice, ServeError, Server,
@@ -18,9 +18,9 @@ use wearwell_serve::{
 
 use crate::args::{NamedImage, ServeArgs};
 use crate::image::image_failure;
-use crate::output::{Output, OverwriteRule};
+use crate::output::{OutputDestination, OverwriteRule};
 use crate::run::read_config;
-use crate::systemd::{self, Protocol};
+use crate::systemd::{self, SocketProtocol};
 use crate::{Failure, Outcome, log};
 
 /// Channel that receives a message when Ctrl-C or SIGTERM asks the server to end.
@@ -41,7 +41,7 @@ fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
     require_different_sockets(args)?;
     if let Some(path) = &args.record {
         for file in wearwell_serve::operation_recorder::files_of_recording(path) {
-            Output::for_path(&file, &OverwriteRule { input_paths: &[], force: args.force })?;
+            OutputDestination::for_path(&file, &OverwriteRule { input_paths: &[], force: args.force })?;
         }
     }
     // A signal that arrives while an image is being opened ends the server as soon as it has started.
@@ -88,13 +88,13 @@ impl ListeningSockets {
     fn bind(args: &ServeArgs) -> Result<Self, Failure> {
         let mut listening_sockets = Self { tls: tls_of(args)?, ..Self::default() };
         let reach = listening_sockets.tcp_allowed_clients();
-        let unix = [(Protocol::Control, &args.control), (Protocol::Nbd, &args.socket)];
+        let unix = [(SocketProtocol::Control, &args.control), (SocketProtocol::Nbd, &args.socket)];
         for (protocol, path) in
             unix.into_iter().filter_map(|(protocol, path)| Some((protocol, path.clone()?)))
         {
             listening_sockets.bind_address(protocol, &ListenAddress::Unix(path), args.socket_mode)?;
         }
-        let http = [(Protocol::Metrics, args.metrics), (Protocol::Dashboard, args.dashboard)];
+        let http = [(SocketProtocol::Metrics, args.metrics), (SocketProtocol::Dashboard, args.dashboard)];
         for (protocol, address) in
             http.into_iter().filter_map(|(protocol, address)| Some((protocol, address?)))
         {
@@ -108,7 +108,7 @@ impl ListeningSockets {
             }
             Some(address) => {
                 listening_sockets.bind_address(
-                    Protocol::Nbd,
+                    SocketProtocol::Nbd,
                     &ListenAddress::Tcp(address),
                     args.socket_mode,
                 )?;
@@ -136,7 +136,7 @@ impl ListeningSockets {
     /// Binds a socket for this protocol at an address; a Unix socket file gets the permissions `mode`.
     fn bind_address(
         &mut self,
-        protocol: Protocol,
+        protocol: SocketProtocol,
         address: &ListenAddress,
         mode: SocketMode,
     ) -> Result<(), Failure> {
@@ -146,12 +146,12 @@ impl ListeningSockets {
     }
 
     /// Returns the list of the sockets with this protocol, for appending to it.
-    fn sockets_of(&mut self, protocol: Protocol) -> &mut Vec<BoundListener> {
+    fn sockets_of(&mut self, protocol: SocketProtocol) -> &mut Vec<BoundListener> {
         match protocol {
-            Protocol::Nbd => &mut self.nbd,
-            Protocol::Control => &mut self.control,
-            Protocol::Metrics => &mut self.metrics,
-            Protocol::Dashboard => &mut self.dashboard,
+            SocketProtocol::Nbd => &mut self.nbd,
+            SocketProtocol::Control => &mut self.control,
+            SocketProtocol::Metrics => &mut self.metrics,
+            SocketProtocol::Dashboard => &mut self.dashboard,
         }
     }
 }
@@ -331,13 +331,13 @@ fn open_damaged_image_read_only(directory: &Path, refusal: &ImageError) -> Resul
     );
     let files = OpenImageFiles::open(directory, ImageAccess::ReadOnly)
         .map_err(|error| image_failure(directory, &error))?;
-    let image =
-        Image::rescue_on(CopyOnWrite::new(files)).map_err(|error| image_failure(directory, &error))?;
+    let image = Image::open_for_rescue_on(CopyOnWrite::new(files))
+        .map_err(|error| image_failure(directory, &error))?;
     warn!(
         "{}: rescued; the newest content of {} logical pages is not known, so reads of them fail: restore them from a \
          copy",
         directory.display(),
-        image.report.lpns_with_unproven_version.len()
+        image.report.lpns_with_possibly_stale_version.len()
     );
     Ok(image)
 }
@@ -349,7 +349,7 @@ fn start_device_of_image(image: Image, args: &ServeArgs) -> Result<FlashDevice, 
     let device = FlashDevice::new(image.device, identity).map_err(|error| device_failure(&error))?;
     let device = if args.image_or_memory.is_read_only() { device.into_read_only() } else { device };
     log_losses_and_start_recording(
-        device.refuse_reads_of_unproven_pages(image.report.lpns_with_unproven_version),
+        device.refuse_reads_of_possibly_stale_pages(image.report.lpns_with_possibly_stale_version),
         &config,
         args,
     )
@@ -522,8 +522,10 @@ fn start_listening(
         info!("metrics at http://{address}/metrics");
     }
     for bound in listening_sockets.dashboard {
-        let look =
-            SharedPageAssets { style: html_report::style_sheet(), script: html_report::drawing_script() };
+        let look = DashboardAndReportAssets {
+            style: html_report::style_sheet(),
+            script: html_report::drawing_script(),
+        };
         let address = server.open_dashboard_on(bound, &look)?;
         info!("dashboard at http://{address}/");
     }
@@ -532,7 +534,7 @@ fn start_listening(
         server.offer_tls(tls);
     }
     for bound in listening_sockets.nbd {
-        let address = server.open_nbd_on(bound)?;
+        let address = server.listen_for_nbd_clients_on(bound)?;
         for (name, description) in served_exports {
             info!("serving {description} at {}", nbd_uri(&address, name, offers_tls));
         }

@@ -41,7 +41,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
         reporter: &reporter,
         result_folder: result_folder.as_ref(),
         remaining_time_reporter,
-        is_only_input: sweep.traces.len() + sweep.workloads.len() == 1,
+        has_single_input: sweep.traces.len() + sweep.workloads.len() == 1,
     };
     let mut swept = SweepResults { comparison: Comparison::of_runs(Vec::new()), failures: Vec::new() };
     for source in &sources {
@@ -155,7 +155,7 @@ struct SweepContext<'a> {
     /// Estimates the time that the remaining runs of the sweep will take.
     remaining_time_reporter: RemainingTimeReporter<'a>,
     /// Whether the sweep has one input, so that a content model without effect on it is without effect on all runs.
-    is_only_input: bool,
+    has_single_input: bool,
 }
 
 /// One run of a sweep: index of its configuration, name of the design, settings that distinguish it.
@@ -182,7 +182,7 @@ impl SweepContext<'_> {
             }
         };
         let plans = self.plans_of_configurations(&opened.input, &tasks);
-        if !self.is_only_input
+        if !self.has_single_input
             && let Some(sentence) =
                 plans.iter().flatten().flatten().find_map(Plan::unused_content_model_sentence)
         {
@@ -245,7 +245,7 @@ impl SweepContext<'_> {
         settings: &str,
     ) -> Result<RunRecord, String> {
         let designs = std::slice::from_ref(design);
-        let checked = if self.is_only_input {
+        let checked = if self.has_single_input {
             plan.check_designs_and_content_model(designs)
         } else {
             plan.check_designs(designs)
@@ -253,7 +253,7 @@ impl SweepContext<'_> {
         checked.map_err(|error| error.to_string())?;
         let label = format!("{design} {settings}");
         let record = plan
-            .run(design, &mut self.reporter.run_progress_callback(label.trim_end()))
+            .run(design, &mut self.reporter.progress_callback_of_run(label.trim_end()))
             .map_err(|error| error.to_string())?;
         if let Some(result_folder) = self.result_folder {
             result_folder.store_if_finished(result_key, &record).map_err(|error| {

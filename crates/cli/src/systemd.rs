@@ -12,9 +12,9 @@ use wearwell_serve::{AllowedClients, BoundListener, ServeError};
 
 use crate::Failure;
 
-/// Protocol that the server uses on a listening socket.
+/// SocketProtocol that the server uses on a listening socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Protocol {
+pub(crate) enum SocketProtocol {
     /// NBD, by which clients attach the device.
     Nbd,
     /// Control protocol: one JSON object per line.
@@ -25,7 +25,7 @@ pub(crate) enum Protocol {
     Dashboard,
 }
 
-impl Protocol {
+impl SocketProtocol {
     /// Returns the protocol for the name of a socket (`FileDescriptorName=` of its unit), or `None` if the name is
     /// unknown. Without that setting, systemd gives the socket the name of its unit or no name; such a socket is for
     /// NBD.
@@ -44,7 +44,7 @@ impl Protocol {
 /// or if clients of a TCP address can be on other machines although `reach` allows only this one.
 pub(crate) fn take_inherited_sockets(
     reach: AllowedClients,
-) -> Result<Vec<(Protocol, BoundListener)>, Failure> {
+) -> Result<Vec<(SocketProtocol, BoundListener)>, Failure> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut passed = ListenFd::from_env();
     let names = names.split(':').chain(std::iter::repeat(""));
@@ -52,7 +52,7 @@ pub(crate) fn take_inherited_sockets(
         .zip(0..passed.len())
         .map(|(name, index)| take_inherited_socket(&mut passed, index, name, reach))
         .collect::<Result<_, _>>()?;
-    if sockets.iter().any(|&(protocol, _)| protocol == Protocol::Nbd) {
+    if sockets.iter().any(|&(protocol, _)| protocol == SocketProtocol::Nbd) {
         return Ok(sockets);
     }
     Err(Failure::of_usage(
@@ -67,8 +67,8 @@ fn take_inherited_socket(
     index: usize,
     name: &str,
     reach: AllowedClients,
-) -> Result<(Protocol, BoundListener), Failure> {
-    let Some(protocol) = Protocol::of_socket_name(name) else {
+) -> Result<(SocketProtocol, BoundListener), Failure> {
+    let Some(protocol) = SocketProtocol::of_socket_name(name) else {
         return Err(Failure::of_usage(format!(
             "systemd passed a socket with the unknown name `{name}`: set FileDescriptorName= of its .socket unit to \
              nbd, control, metrics or dashboard"
@@ -84,7 +84,7 @@ fn take_inherited_socket(
     }
     match passed_sockets.take_tcp_listener(index) {
         Ok(Some(listener)) => {
-            let reach = if protocol == Protocol::Nbd { reach } else { AllowedClients::Loopback };
+            let reach = if protocol == SocketProtocol::Nbd { reach } else { AllowedClients::Loopback };
             Ok((protocol, BoundListener::inherited_tcp(listener, reach).map_err(usage)?))
         }
         Ok(None) => unreachable!("each index is taken once"),

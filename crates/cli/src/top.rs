@@ -128,7 +128,7 @@ impl ControlConnection {
         }
     }
 
-    /// Makes the failure of a connection that the server closed, or on which it sent no valid reply.
+    /// Returns the failure of a command whose server closed the connection or sent no valid reply.
     fn connection_ended_failure(&self) -> Failure {
         Failure::of_run(&std::io::Error::other(format!(
             "{}: the server closed the connection or sent no valid reply: check that `wearwell serve` still runs and \
@@ -141,7 +141,7 @@ impl ControlConnection {
 /// Counters and health of a served device at one moment.
 struct DeviceReading {
     /// Time at which the counters were read.
-    read_time: Instant,
+    counters_read_at: Instant,
     /// Reply to the command `stats`: counters of requests and flash operations.
     stats: Value,
     /// Reply to the command `health`: wear and other figures on the state of the device.
@@ -152,7 +152,7 @@ impl DeviceReading {
     /// Requests counters and health of the device.
     fn read_from(device: &mut ControlConnection) -> Result<Self, Failure> {
         Ok(Self {
-            read_time: Instant::now(),
+            counters_read_at: Instant::now(),
             stats: device.request_statistics("stats")?,
             health: device.request_statistics("health")?,
         })
@@ -165,7 +165,7 @@ impl DeviceReading {
 
     /// Returns one page of text about the device's activity since the earlier moment `before`.
     fn activity_text_since(&self, before: &Self) -> String {
-        let seconds = (self.read_time - before.read_time).as_secs_f64();
+        let seconds = (self.counters_read_at - before.counters_read_at).as_secs_f64();
         let since = |name: &str| self.counter_value(name) - before.counter_value(name);
         let rate = |name: &str| since(name) / seconds;
         let mib = |name: &str| rate(name) / f64::from(1 << 20);

@@ -11,7 +11,7 @@ use wearwell_trace::{CsvWriter, Format, NativeWriter, OpenOptions, TraceError, T
 
 use crate::args::{InputArgs, TraceCommand};
 use crate::input::TraceFile;
-use crate::output::{Output, OverwriteRule, print, print_message};
+use crate::output::{OutputDestination, OverwriteRule, print, print_message};
 use crate::{Failure, Outcome};
 
 /// Executes the command `trace`: prints statistics of traces, converts a trace, or lists the formats.
@@ -24,7 +24,8 @@ pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
             infos.outcome()
         }
         TraceCommand::Convert { from, to, provenance, force, input } => {
-            let output = Output::for_path(to, &OverwriteRule { input_paths: &[from], force: *force })?;
+            let output =
+                OutputDestination::for_path(to, &OverwriteRule { input_paths: &[from], force: *force })?;
             convert_trace(from, &output, to, provenance, input)
         }
         TraceCommand::Formats => {
@@ -105,7 +106,7 @@ impl TraceInfos {
     }
 }
 
-/// Returns the statistics of a trace as names and values of the lines of a text.
+/// Returns the statistics of a trace as pairs of label and value, one for each line of the printed text.
 fn info_rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
     let count = |n: u64| with_thousands_separators(n as f64, 0);
     let share = |share: f64| format!("{share:.3}");
@@ -158,7 +159,7 @@ fn info_rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
 /// leaves no file.
 fn convert_trace(
     from: &Path,
-    output: &Output,
+    output: &OutputDestination,
     to: &Path,
     provenance: &str,
     input: &InputArgs,

@@ -8,19 +8,20 @@ use wearwell_replay::input::Input;
 use wearwell_replay::watch::{Walkthrough, WalkthroughOptions, default_workload, run_walkthrough};
 
 use crate::args::WatchArgs;
-use crate::output::{Output, OverwriteRule, print};
+use crate::output::{OutputDestination, OverwriteRule, print};
 use crate::run::{DesignVariant, InputSource, read_config, replay_failure};
 use crate::{Failure, Outcome};
 
 /// Executes the command `watch`: writes an HTML page that shows each step of a short run.
 pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
     let inputs: Vec<&Path> = args.trace.iter().chain(&args.config).map(AsRef::as_ref).collect();
-    let output = Output::for_path(&args.out, &OverwriteRule { input_paths: &inputs, force: args.force })?;
+    let output =
+        OutputDestination::for_path(&args.out, &OverwriteRule { input_paths: &inputs, force: args.force })?;
     let variant = DesignVariant::parse(&args.design);
     let config =
         read_config(args.config.as_deref(), &[args.all_settings(), variant.settings.clone()].concat())?;
     refuse_ignored_settings(&config, &variant.design, args)?;
-    let opened = watch_input(args, &config, &variant.design)?.open_repeatable(None, || false)?;
+    let opened = input_of_watch_command(args, &config, &variant.design)?.open_repeatable(None, || false)?;
     let extent = WalkthroughOptions { requests: args.requests, power_cut_after_requests: args.cut_after };
     let walk = run_walkthrough(&config, &variant.design, &opened.input, extent)
         .map_err(|error| replay_failure(&error))?;
@@ -31,8 +32,8 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Refuses settings that the design does not use. The number of blocks is the configured one and does not depend on the
-/// input, so settings of a drive with a fixed size have an effect.
+/// Refuses settings that the design does not use. Settings that have an effect only on a drive of fixed size are
+/// accepted, because the drive of this command always has the configured number of blocks.
 fn refuse_ignored_settings(config: &Config, design: &String, args: &WatchArgs) -> Result<(), Failure> {
     let mut config = config.clone();
     config.device.logical_pages.get_or_insert(1);
@@ -43,7 +44,7 @@ fn refuse_ignored_settings(config: &Config, design: &String, args: &WatchArgs) -
 }
 
 /// Returns the input that the user names, or the workload that shows what the design does.
-fn watch_input(args: &WatchArgs, config: &Config, design: &str) -> Result<InputSource, Failure> {
+fn input_of_watch_command(args: &WatchArgs, config: &Config, design: &str) -> Result<InputSource, Failure> {
     if let Some(path) = &args.trace {
         return Ok(InputSource::Trace(path.clone(), args.input.open_options()?));
     }

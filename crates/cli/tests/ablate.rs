@@ -66,7 +66,7 @@ fn without_varying_fields(run: &Value) -> Value {
 /// The baseline of an ablation equals the design without mechanisms, and a subset equals the design with these
 /// mechanisms. Number of jobs and timing change nothing.
 #[test]
-fn ablation_runs_of_subsets_equal_compare_runs_of_the_same_parts() {
+fn ablation_runs_have_the_results_of_compare_runs_with_the_same_parts() {
     let options = ["--workload", LOAD, "--timing", "event", "--jobs", "2", "--json", "-"];
     let ablated = stdout_of(&[&["ablate", "--parts", "dedup,delta"], &options[..]].concat());
     let designs = "page-map,page-map:parts.content=dedup,page-map:parts.content=delta,page-map:parts.content=dedup+delta";
@@ -115,8 +115,9 @@ fn the_subset_of_all_mechanisms_of_a_design_equals_a_run_of_the_design() {
     }
 }
 
-/// Of a design whose map is in NVRAM, every subset keeps the map there. What no subset with a mechanism can have, the
-/// recovery of a page map from spare areas alone, is replaced, and a note says so.
+/// A design whose map is in NVRAM keeps its map there in every subset. A page map that is recovered from spare areas
+/// alone cannot be combined with content mechanisms; in subsets with a mechanism this kind of recovery is replaced, and
+/// a note says so.
 #[test]
 fn ablation_subsets_keep_the_persistence_of_the_design_or_a_note_says_why_not() {
     let of = |design: &str, parts: &str| {
@@ -142,7 +143,7 @@ fn ablation_subsets_keep_the_persistence_of_the_design_or_a_note_says_why_not() 
 }
 
 /// Returns the time of the last change of each file in a folder.
-fn change_times(folder: &Path) -> BTreeMap<String, SystemTime> {
+fn modification_times(folder: &Path) -> BTreeMap<String, SystemTime> {
     let files = fs::read_dir(folder).unwrap().map(Result::unwrap);
     files
         .map(|file| (file.file_name().into_string().unwrap(), file.metadata().unwrap().modified().unwrap()))
@@ -160,18 +161,18 @@ fn a_resumed_ablation_reuses_finished_runs_and_prints_the_same_result() {
         (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output))
     };
     let (first, _) = again(&[]);
-    let files = change_times(folder.path());
+    let files = modification_times(folder.path());
     assert_eq!(files.len(), 4);
     let (second, said) = again(&["--jobs", "2"]);
     assert_eq!(first, second);
     assert!(said.contains("4 of 4 runs were made before"), "{said}");
-    assert_eq!(change_times(folder.path()), files);
+    assert_eq!(modification_times(folder.path()), files);
     fs::remove_file(folder.path().join(files.keys().next().unwrap())).unwrap();
     let (third, said) = again(&[]);
     assert!(third == first && said.contains("3 of 4 runs were made before"), "{said}\n{third}");
     let (other, said) = again(&["--over-provisioning", "0.3"]);
     assert!(other != first && !said.contains("before"), "another drive is another run: {said}");
-    assert_eq!(change_times(folder.path()).len(), 8);
+    assert_eq!(modification_times(folder.path()).len(), 8);
 }
 
 /// Deduplication includes remap commands, so the four subsets of the two mechanisms give only three different drives.
@@ -181,7 +182,7 @@ fn an_ablation_runs_a_drive_once_if_two_subsets_give_the_same_drive() {
     let kept = folder.path().to_str().unwrap();
     let json =
         stdout_of(&["ablate", "--workload", LOAD, "--parts", "remap,dedup", "--resume", kept, "--json", "-"]);
-    assert_eq!(change_times(folder.path()).len(), 3);
+    assert_eq!(modification_times(folder.path()).len(), 3);
     let ablation = only_ablation(&json);
     assert_eq!(ablation["subsets"][2]["run"], ablation["subsets"][3]["run"]);
     assert_eq!(ablation["figures"][0]["mechanisms"][0]["last"]["absolute"], 0.0);
@@ -318,5 +319,5 @@ fn ctrl_c_during_an_ablation_writes_the_finished_runs_as_partial() {
     assert_eq!(ablation["partial"], true);
     assert_eq!(ablation["subsets"][0]["run"]["partial_reason"], "interrupted");
     assert!(ablation["subsets"][1]["run"].is_null() && ablation["subsets"][1]["refused"].is_null());
-    assert_eq!(change_times(&kept).len(), 0, "what is not finished is not kept");
+    assert_eq!(modification_times(&kept).len(), 0, "what is not finished is not kept");
 }

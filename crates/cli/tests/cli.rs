@@ -9,13 +9,13 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// Exit status of a command that ran completely.
-const DONE: i32 = 0;
+const EXIT_DONE: i32 = 0;
 /// Exit status of a command whose run failed, for example because its input cannot be read.
-const FAILED: i32 = 1;
+const EXIT_RUN_FAILED: i32 = 1;
 /// Exit status of a command whose command line or configuration is wrong.
-const USAGE: i32 = 2;
+const EXIT_USAGE_ERROR: i32 = 2;
 /// Exit status of a command whose result is partial, for example after ctrl-C.
-const PARTIAL: i32 = 3;
+const EXIT_PARTIAL_RESULT: i32 = 3;
 
 /// Runs the program `wearwell` with these arguments to its end.
 fn wearwell(arguments: &[&str]) -> Output {
@@ -34,7 +34,7 @@ fn stderr(output: &Output) -> String {
 
 /// Runs a command, checks that it ends with exit status `code`, and returns what it prints.
 #[track_caller]
-fn output_of_status(code: i32, arguments: &[&str]) -> String {
+fn run_expecting_exit_status(code: i32, arguments: &[&str]) -> String {
     let output = wearwell(arguments);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
     stdout(&output)
@@ -52,8 +52,8 @@ fn assert_refused(code: i32, arguments: &[&str], parts: &[&str]) {
     assert!(!sentence.contains("panicked"), "{sentence}");
 }
 
-/// Returns the run in a JSON result that has exactly one.
-fn only_run(json: &str) -> Value {
+/// Returns the run in a JSON result that has exactly one run.
+fn single_run_in(json: &str) -> Value {
     let mut result: Value = serde_json::from_str(json).unwrap();
     let runs = result["runs"].as_array_mut().unwrap();
     assert_eq!(runs.len(), 1);
@@ -101,8 +101,8 @@ impl Fixture {
 fn replay_with_every_flag_writes_a_record_with_the_stable_fields() {
     let fixture = Fixture::new(4000);
     let (trace, json) = (fixture.path("trace.csv"), fixture.path("run.json"));
-    let table = output_of_status(
-        DONE,
+    let table = run_expecting_exit_status(
+        EXIT_DONE,
         &[
             "replay",
             &trace,
@@ -127,7 +127,7 @@ fn replay_with_every_flag_writes_a_record_with_the_stable_fields() {
         ],
     );
     assert!(table.contains("write amplification") && table.contains("recyclable"), "{table}");
-    let record = only_run(&fs::read_to_string(&json).unwrap());
+    let record = single_run_in(&fs::read_to_string(&json).unwrap());
     assert_eq!(record["design"], "recyclable");
     assert_eq!(record["seed"], 7);
     assert_eq!(record["version"], env!("CARGO_PKG_VERSION"));
@@ -155,9 +155,11 @@ fn replay_with_every_flag_writes_a_record_with_the_stable_fields() {
 
 #[test]
 fn replay_of_a_generated_workload_needs_no_trace() {
-    let json =
-        output_of_status(DONE, &["replay", "--workload", "uniform:pages=1000,requests=5000", "--json", "-"]);
-    let record = only_run(&json);
+    let json = run_expecting_exit_status(
+        EXIT_DONE,
+        &["replay", "--workload", "uniform:pages=1000,requests=5000", "--json", "-"],
+    );
+    let record = single_run_in(&json);
     assert_eq!((&record["design"], &record["host_page_writes"]), (&"page-map".into(), &5000.into()));
     assert!(record["trace"]["sha256"].is_null());
     assert!(record["trace"]["path"].as_str().unwrap().starts_with("uniform:"));
@@ -169,8 +171,8 @@ fn compare_writes_one_run_per_input_and_design_baseline_first() {
     fs::copy(fixture.file("trace.csv"), fixture.file("second.csv")).unwrap();
     let (first, second, json) =
         (fixture.path("trace.csv"), fixture.path("second.csv"), fixture.path("all.json"));
-    let table = output_of_status(
-        DONE,
+    let table = run_expecting_exit_status(
+        EXIT_DONE,
         &["compare", &first, &second, "--designs", "dftl,page-map,recyclable", "--json", &json],
     );
     assert!(table.contains("ratio"), "{table}");
@@ -189,23 +191,23 @@ fn diff_lists_settings_and_results_that_differ_between_two_files() {
     let fixture = Fixture::new(2000);
     let trace = fixture.path("trace.csv");
     let (first, second) = (fixture.path("first.json"), fixture.path("second.json"));
-    output_of_status(DONE, &["replay", &trace, "-q", "--json", &first]);
-    output_of_status(DONE, &["replay", &trace, "-q", "--gc-policy", "fifo", "--json", &second]);
-    let same = output_of_status(DONE, &["diff", &first, &first, "--exit-code"]);
+    run_expecting_exit_status(EXIT_DONE, &["replay", &trace, "-q", "--json", &first]);
+    run_expecting_exit_status(EXIT_DONE, &["replay", &trace, "-q", "--gc-policy", "fifo", "--json", &second]);
+    let same = run_expecting_exit_status(EXIT_DONE, &["diff", &first, &first, "--exit-code"]);
     assert!(same.contains("no difference"), "{same}");
-    let table = output_of_status(DONE, &["diff", &first, &second]);
+    let table = run_expecting_exit_status(EXIT_DONE, &["diff", &first, &second]);
     let [run, out] = ["  config.gc.policy", "  programs_by_cause.gc"].map(|field| table.find(field));
     assert!(run.is_some() && run < out, "{table}");
-    output_of_status(FAILED, &["diff", &first, &second, "--exit-code"]);
-    output_of_status(USAGE, &["diff", &first, &trace, "--exit-code"]);
-    output_of_status(USAGE, &["diff", "-", "-"]);
+    run_expecting_exit_status(EXIT_RUN_FAILED, &["diff", &first, &second, "--exit-code"]);
+    run_expecting_exit_status(EXIT_USAGE_ERROR, &["diff", &first, &trace, "--exit-code"]);
+    run_expecting_exit_status(EXIT_USAGE_ERROR, &["diff", "-", "-"]);
 }
 
 #[test]
 fn compare_csv_has_a_line_per_run_and_as_many_fields_as_titles() {
     let fixture = Fixture::new(1000);
-    let csv = output_of_status(
-        DONE,
+    let csv = run_expecting_exit_status(
+        EXIT_DONE,
         &["compare", &fixture.path("trace.csv"), "--designs", "page-map,dftl", "--csv", "-"],
     );
     let fields: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
@@ -213,8 +215,10 @@ fn compare_csv_has_a_line_per_run_and_as_many_fields_as_titles() {
     assert!(fields.iter().all(|&count| count == fields[0]), "{csv}");
     assert!(csv.starts_with("trace,design,variant,partial,version,seed,"), "{csv}");
     let titles = csv.lines().next().unwrap();
-    let of_another =
-        output_of_status(DONE, &["replay", &fixture.path("trace.csv"), "--timing", "event", "--csv", "-"]);
+    let of_another = run_expecting_exit_status(
+        EXIT_DONE,
+        &["replay", &fixture.path("trace.csv"), "--timing", "event", "--csv", "-"],
+    );
     assert_eq!(of_another.lines().next().unwrap(), titles, "files of any runs can be joined");
 }
 
@@ -224,7 +228,7 @@ fn compare_with_lists_of_values_runs_every_combination() {
     let load = ["--workload", "uniform:write=1.0,pages=3000,requests=20000"];
     let designs = ["--designs", "page-map:gc.policy=fifo,page-map", "--over-provisioning", "0.07,0.28"];
     let arguments = |more: &[&'static str]| [&["compare"][..], &load, &designs, more].concat();
-    let csv = output_of_status(DONE, &arguments(&["--csv", "-", "--jobs", "2"]));
+    let csv = run_expecting_exit_status(EXIT_DONE, &arguments(&["--csv", "-", "--jobs", "2"]));
     let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     let column = |name: &str| lines[0].iter().position(|title| *title == name).unwrap();
     let trace_commas = lines[1].len() - lines[0].len();
@@ -235,12 +239,12 @@ fn compare_with_lists_of_values_runs_every_combination() {
     let amplification = |run: usize| field(run, "write_amplification").parse::<f64>().unwrap();
     assert_eq!(field(1, "variant"), "device.over_provisioning=0.07 gc.policy=fifo");
     assert!(amplification(1) > amplification(2) && amplification(2) > amplification(4), "{csv}");
-    let table = output_of_status(DONE, &arguments(&[]));
+    let table = run_expecting_exit_status(EXIT_DONE, &arguments(&[]));
     assert_eq!(table.matches("% over-provisioning").count(), 2, "a table for each drive:\n{table}");
-    let markdown = output_of_status(DONE, &arguments(&["--markdown"]));
+    let markdown = run_expecting_exit_status(EXIT_DONE, &arguments(&["--markdown"]));
     assert!(markdown.contains("| --- | ---: | ---: | ---: |"), "{markdown}");
     let ignored = ["compare", load[0], load[1], "--designs", "page-map:recycle.policy=lru,page-map"];
-    assert_refused(USAGE, &ignored, &["recycle.policy", "page-map"]);
+    assert_refused(EXIT_USAGE_ERROR, &ignored, &["recycle.policy", "page-map"]);
 }
 
 /// TB written, years and drive writes of a run that did not reach a steady state must be marked.
@@ -251,16 +255,17 @@ fn lifetime_figures_of_an_unsteady_run_are_marked_with_a_star() {
     for (requests, is_steady) in [("300", false), ("400000", true)] {
         let load = load(requests);
         let run = ["replay", "--workload", &load, "--precondition", "steady", "--scale-to", "1TiB"];
-        let table = output_of_status(DONE, &run);
+        let table = run_expecting_exit_status(EXIT_DONE, &run);
         for title in marked {
             let line = table.lines().find(|line| line.contains(title)).unwrap();
             assert_eq!(line.ends_with('*'), !is_steady, "{line}\n{table}");
         }
         assert_eq!(table.contains("* extrapolated from a run that was not steady"), !is_steady, "{table}");
-        let record = only_run(&output_of_status(DONE, &[&run[..], &["--json", "-"]].concat()));
+        let record =
+            single_run_in(&run_expecting_exit_status(EXIT_DONE, &[&run[..], &["--json", "-"]].concat()));
         assert!(record["lifetime"]["years"].is_number(), "there is something to mark");
         assert_eq!(record["lifetime"]["is_from_steady_part"], is_steady);
-        let csv = output_of_status(DONE, &[&run[..], &["--csv", "-"]].concat());
+        let csv = run_expecting_exit_status(EXIT_DONE, &[&run[..], &["--csv", "-"]].concat());
         let titles: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
         let last: Vec<&str> = csv.lines().nth(1).unwrap().split(',').collect();
         let behind = titles.len() - titles.iter().position(|title| *title == "is_from_steady_part").unwrap();
@@ -272,7 +277,7 @@ fn lifetime_figures_of_an_unsteady_run_are_marked_with_a_star() {
 #[test]
 fn figures_and_notes_of_a_compare_table_agree_with_what_the_run_did() {
     let table_of = |load: &str, more: &[&str]| {
-        output_of_status(DONE, &[&["replay", "--workload", load][..], more].concat())
+        run_expecting_exit_status(EXIT_DONE, &[&["replay", "--workload", load][..], more].concat())
     };
     let line = |table: &str, title: &str| {
         let found = table.lines().find(|line| line.starts_with(title));
@@ -301,10 +306,10 @@ fn figures_and_notes_of_a_compare_table_agree_with_what_the_run_did() {
 
 /// Regression: the RAM row was cut to whole MiB, and did not say that a map of 4-KiB pages takes four times as much.
 #[test]
-fn the_table_states_the_ram_of_the_map_and_of_a_map_of_4_kib_pages() {
+fn the_result_table_states_the_ram_of_the_map_and_of_one_with_4_kib_pages() {
     let load = "uniform:pages=200000,requests=2000";
     let drive = ["--device", "tlc-1t", "--set", "device.blocks_per_plane=64"];
-    let table = output_of_status(DONE, &[&["replay", "--workload", load][..], &drive].concat());
+    let table = run_expecting_exit_status(EXIT_DONE, &[&["replay", "--workload", load][..], &drive].concat());
     assert!(table.contains("takes 7.48 MiB") && table.contains("would take 29.91"), "{table}");
     assert!(table.contains("write buffer of 256 pages (4,096 KiB)"), "{table}");
     for title in ["written by the host, MiB", "  of parts of pages", "  if the map placed 4 KiB"] {
@@ -317,10 +322,10 @@ fn the_table_states_the_ram_of_the_map_and_of_a_map_of_4_kib_pages() {
 fn the_life_table_states_the_assumptions_of_its_extrapolation() {
     let life =
         ["life", "--workload", "uniform:pages=4000,requests=100000", "--set", "device.endurance_cycles=40"];
-    let table = output_of_status(DONE, &life);
+    let table = run_expecting_exit_status(EXIT_DONE, &life);
     assert!(table.contains("all blocks for equal and evenly worn"), "{table}");
     let left = |more: &[&str]| -> f64 {
-        let json = output_of_status(DONE, &[&life[..], &["--json", "-"], more].concat());
+        let json = run_expecting_exit_status(EXIT_DONE, &[&life[..], &["--json", "-"], more].concat());
         let lives: Value = serde_json::from_str(&json).unwrap();
         lives["drives"][0]["lives"][0]["usable_endurance"].as_f64().unwrap()
     };
@@ -332,8 +337,8 @@ fn the_life_table_states_the_assumptions_of_its_extrapolation() {
 fn compare_tables_of_seven_designs_fit_a_terminal() {
     let designs = "page-map,recyclable,dftl,remap,delta,integrated,geckoftl";
     let load = "uniform:write=1.0,pages=3000,requests=20000";
-    let table = output_of_status(
-        DONE,
+    let table = run_expecting_exit_status(
+        EXIT_DONE,
         &["compare", "--workload", load, "--designs", designs, "--content", "dup:share=0.2"],
     );
     let too_wide = |line: &&str| line.starts_with(' ') && line.len() > 80;
@@ -341,13 +346,14 @@ fn compare_tables_of_seven_designs_fit_a_terminal() {
     assert!(designs.split(',').all(|design| table.contains(design)), "{table}");
 }
 
-/// Regression: a sweep of several designs with settings of their own over several shares printed tables of 140 columns.
+/// Regression: with several designs, settings of their own and several values of over-provisioning, the tables had 140
+/// columns.
 #[test]
 fn sweep_tables_fit_a_terminal() {
     let designs = "page-map:gc.policy=fifo,page-map,page-map:gc.policy=d-choices";
     let load = "uniform:write=1.0,pages=3000,requests=2000";
     let sweep = ["compare", "--workload", load, "--designs", designs, "--over-provisioning", "0.07,0.28"];
-    let table = output_of_status(DONE, &sweep);
+    let table = run_expecting_exit_status(EXIT_DONE, &sweep);
     let too_wide = |line: &&str| line.starts_with(' ') && line.len() > 80;
     assert_eq!(table.lines().filter(too_wide).count(), 0, "{table}");
     let titles: Vec<&str> = table.lines().filter(|line| line.contains("gc.policy=fifo  ")).collect();
@@ -366,7 +372,10 @@ fn pages_overwritten_in_the_compression_buffer_are_not_reported_as_compressed() 
     let header = fs::read_to_string(fixture.file("trace.csv")).unwrap();
     let rows: Vec<String> = (0..9).map(|k| format!("{k},W,0,4096,0,,\n")).collect();
     fs::write(fixture.file("again.csv"), header + &rows.concat()).unwrap();
-    let table = output_of_status(DONE, &["replay", &fixture.path("again.csv"), "--design", "integrated"]);
+    let table = run_expecting_exit_status(
+        EXIT_DONE,
+        &["replay", &fixture.path("again.csv"), "--design", "integrated"],
+    );
     assert!(table.contains("in chunks, or replaced waiting") && !table.contains("compressed"), "{table}");
     for said in [
         "costs no program if the page is written again while it waits",
@@ -386,7 +395,7 @@ fn deltas_that_were_not_programmed_are_noted() {
     let again = fixture.path("again.csv");
     let run =
         ["replay", &again, "--design", "delta", "--precondition", "none", "--content", "unique:delta=0.2"];
-    let record = only_run(&output_of_status(DONE, &[&run[..], &["--json", "-"]].concat()));
+    let record = single_run_in(&run_expecting_exit_status(EXIT_DONE, &[&run[..], &["--json", "-"]].concat()));
     let deltas = &record["writes_by_form"]["delta"];
     assert!(deltas.as_u64() > Some(0), "{record}");
     let note = format!("writes whose delta was not programmed: {deltas};");
@@ -396,8 +405,11 @@ fn deltas_that_were_not_programmed_are_noted() {
 #[test]
 fn a_larger_drive_lives_longer_at_the_same_write_rate() {
     let load = "uniform:write=1.0,pages=3000,requests=20000,rate=100";
-    let json = output_of_status(DONE, &["replay", "--workload", load, "--scale-to", "1TiB", "--json", "-"]);
-    let lifetime = only_run(&json)["lifetime"].clone();
+    let json = run_expecting_exit_status(
+        EXIT_DONE,
+        &["replay", "--workload", load, "--scale-to", "1TiB", "--json", "-"],
+    );
+    let lifetime = single_run_in(&json)["lifetime"].clone();
     let (years, scaled) = (lifetime["years"].as_f64().unwrap(), lifetime["scaled_years"].as_f64().unwrap());
     assert!(scaled / years > 80_000.0 && scaled / years < 95_000.0, "{lifetime}");
 }
@@ -413,8 +425,8 @@ fn command_line_flags_override_the_configuration_file() {
     let fixture = Fixture::new(1);
     fs::write(fixture.file("drive.toml"), "[gc]\npolicy = \"fifo\"\nlow_blocks = 9\n").unwrap();
     let file = fixture.path("drive.toml");
-    let shown = output_of_status(
-        DONE,
+    let shown = run_expecting_exit_status(
+        EXIT_DONE,
         &[
             "config",
             "--config",
@@ -431,7 +443,10 @@ fn command_line_flags_override_the_configuration_file() {
         assert!(shown.contains(line), "`{line}` is missing in:\n{shown}");
     }
     fs::write(fixture.file("shown.toml"), &shown).unwrap();
-    assert_eq!(output_of_status(DONE, &["config", "--config", &fixture.path("shown.toml")]), shown);
+    assert_eq!(
+        run_expecting_exit_status(EXIT_DONE, &["config", "--config", &fixture.path("shown.toml")]),
+        shown
+    );
 }
 
 /// Bug: `--set` overrode an option with one value even if it came before the option, and options with several values
@@ -439,7 +454,7 @@ fn command_line_flags_override_the_configuration_file() {
 #[test]
 fn the_last_option_or_setting_of_a_key_on_the_command_line_counts() {
     let shown = |arguments: &[&str], line: &str| {
-        let text = output_of_status(DONE, &[&["config"], arguments].concat());
+        let text = run_expecting_exit_status(EXIT_DONE, &[&["config"], arguments].concat());
         assert!(text.contains(line), "{arguments:?}: `{line}` is missing in:\n{text}");
     };
     shown(&["--set", "replay.seed=7", "--seed", "9"], "seed = 9");
@@ -449,7 +464,7 @@ fn the_last_option_or_setting_of_a_key_on_the_command_line_counts() {
     shown(&["--gc-policy", "random", "--set", "gc.policy = fifo"], "policy = \"fifo\"");
     let policies = |arguments: &[&str]| {
         let replay = ["replay", "--workload", "uniform:pages=1000,requests=100", "--json", "-"];
-        let json = output_of_status(DONE, &[&replay[..], arguments].concat());
+        let json = run_expecting_exit_status(EXIT_DONE, &[&replay[..], arguments].concat());
         let result: Value = serde_json::from_str(&json).unwrap();
         let policy_of = |run: &Value| run["config"]["gc"]["policy"].as_str().unwrap().to_owned();
         result["runs"].as_array().unwrap().iter().map(policy_of).collect::<Vec<_>>()
@@ -457,24 +472,31 @@ fn the_last_option_or_setting_of_a_key_on_the_command_line_counts() {
     let several = ["--gc-policy", "random,cost-benefit"];
     let one = ["--set", "gc.policy=fifo"];
     assert_eq!(policies(&[several, one].concat()), ["fifo"]);
-    assert_refused(USAGE, &[&["config"][..], &several].concat(), &["the configuration of one run"]);
-    assert_refused(USAGE, &["config", "--csv", "-"], &["--csv has no effect on config"]);
+    assert_refused(
+        EXIT_USAGE_ERROR,
+        &[&["config"][..], &several].concat(),
+        &["the configuration of one run"],
+    );
+    assert_refused(EXIT_USAGE_ERROR, &["config", "--csv", "-"], &["--csv has no effect on config"]);
     shown(&[several, one].concat(), "policy = \"fifo\"");
     assert_eq!(policies(&[one, several].concat()), ["random", "cost-benefit"]);
 }
 
 #[test]
-fn options_and_settings_of_watch_and_of_live_devices_count_in_their_order() {
+fn the_last_of_an_option_and_a_setting_of_one_key_counts_in_watch_and_create() {
     let fixture = Fixture::new(1);
     let page = fixture.path("page.html");
     let watch = ["watch", "--out", &page, "--requests", "5", "--force", "--seed", "3"];
-    output_of_status(DONE, &[&watch[..], &["--set", "replay.seed=4"]].concat());
+    run_expecting_exit_status(EXIT_DONE, &[&watch[..], &["--set", "replay.seed=4"]].concat());
     let last_set = fs::read_to_string(&page).unwrap();
-    output_of_status(DONE, &["watch", "--out", &page, "--requests", "5", "--force", "--seed", "4"]);
+    run_expecting_exit_status(
+        EXIT_DONE,
+        &["watch", "--out", &page, "--requests", "5", "--force", "--seed", "4"],
+    );
     assert_eq!(last_set, fs::read_to_string(&page).unwrap());
     let image = fixture.path("image");
     let create = ["create", &image, "--set", "device.preset=lx-40g", "--device", "no-such-size"];
-    assert_refused(USAGE, &create, &["no-such-size"]);
+    assert_refused(EXIT_USAGE_ERROR, &create, &["no-such-size"]);
 }
 
 /// Bug: the label of a run whose settings give a key twice had both values, and so did not say which was used.
@@ -485,7 +507,7 @@ fn the_label_of_a_run_has_one_value_for_each_key() {
         "page-map,page-map:gc.policy=fifo,page-map:gc.policy=fifo:wear.dynamic=true:gc.policy=random";
     let more = ["--designs", designs, "--over-provisioning", "0.1,0.2", "--gc-policy", "greedy,cost-benefit"];
     let result: Value =
-        serde_json::from_str(&output_of_status(DONE, &[&compare[..], &more].concat())).unwrap();
+        serde_json::from_str(&run_expecting_exit_status(EXIT_DONE, &[&compare[..], &more].concat())).unwrap();
     let runs = result["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 12);
     for run in runs {
@@ -499,11 +521,11 @@ fn the_label_of_a_run_has_one_value_for_each_key() {
 /// Bug: the lifetime in years was computed for a write rate that the drive could not sustain, and the notes did not say
 /// which drive was overloaded.
 #[test]
-fn a_comparison_leaves_the_years_of_an_overload_out_and_says_whose_overload_it_is() {
+fn a_comparison_omits_the_lifetimes_of_overloaded_drives_and_names_their_designs() {
     let load = "uniform:pages=10000,requests=30000,rate=100000";
     let designs = "page-map,dftl";
-    let table = output_of_status(
-        DONE,
+    let table = run_expecting_exit_status(
+        EXIT_DONE,
         &["compare", "--workload", load, "--timing", "event", "--scale-to", "1TiB", "--designs", designs],
     );
     for row in ["years at this rate", "on the larger drive", "write latency mean, us"] {
@@ -528,34 +550,45 @@ fn options_for_reading_a_trace_are_refused_on_generated_requests() {
             ["--action", "q"],
             ["--columns", "t=1,op=2,offset=3,length=4"],
         ] {
-            assert_refused(USAGE, &[&[command][..], &load, &option].concat(), &[option[0], sentence[0]]);
+            assert_refused(
+                EXIT_USAGE_ERROR,
+                &[&[command][..], &load, &option].concat(),
+                &[option[0], sentence[0]],
+            );
         }
     }
-    assert_refused(USAGE, &["watch", "--out", &page, "--format", "csv"], &sentence);
-    assert_refused(USAGE, &["replay", "--workload", load[1], "--skip-bad-lines"], &sentence);
+    assert_refused(EXIT_USAGE_ERROR, &["watch", "--out", &page, "--format", "csv"], &sentence);
+    assert_refused(EXIT_USAGE_ERROR, &["replay", "--workload", load[1], "--skip-bad-lines"], &sentence);
 }
 
 #[test]
-fn a_lifetime_is_not_scaled_to_a_drive_without_bytes() {
+fn a_lifetime_is_not_scaled_to_a_drive_of_zero_bytes() {
     let arguments = ["replay", "--workload", "uniform:pages=1000,requests=100", "--scale-to", "0"];
-    assert_refused(USAGE, &arguments, &["a drive exports more than 0 bytes"]);
+    assert_refused(EXIT_USAGE_ERROR, &arguments, &["a drive exports more than 0 bytes"]);
 }
 
-/// A conversion from native format to native format lost the text about the origin.
+/// Regression: a conversion from the native format to the native format lost the text about the origin of the trace.
 #[test]
 fn a_conversion_keeps_the_provenance_or_says_that_it_is_lost() {
     let fixture = Fixture::new(10);
     let [csv, first, second] = ["trace.csv", "first.wwt", "second.wwt"].map(|name| fixture.path(name));
-    output_of_status(DONE, &["trace", "convert", &csv, &first, "--provenance", "made for a test"]);
-    output_of_status(DONE, &["trace", "convert", &first, &second]);
-    assert!(output_of_status(DONE, &["trace", "info", &second]).contains("made for a test"));
+    run_expecting_exit_status(
+        EXIT_DONE,
+        &["trace", "convert", &csv, &first, "--provenance", "made for a test"],
+    );
+    run_expecting_exit_status(EXIT_DONE, &["trace", "convert", &first, &second]);
+    assert!(run_expecting_exit_status(EXIT_DONE, &["trace", "info", &second]).contains("made for a test"));
     let back = fixture.path("back.csv");
     let to_csv = wearwell(&["trace", "convert", &second, &back]);
     assert!(stderr(&to_csv).contains("a CSV has no place for it"), "{}", stderr(&to_csv));
     let other = fixture.path("other.csv");
-    assert_refused(USAGE, &["trace", "convert", &second, &other, "--provenance", "x"], &["leave it out"]);
     assert_refused(
-        USAGE,
+        EXIT_USAGE_ERROR,
+        &["trace", "convert", &second, &other, "--provenance", "x"],
+        &["leave it out"],
+    );
+    assert_refused(
+        EXIT_USAGE_ERROR,
         &["trace", "convert", &first, &fixture.path("third.wwt"), "--bytes"],
         &["--bytes has no effect"],
     );
@@ -581,7 +614,7 @@ fn misspelt_names_on_the_command_line_are_refused_with_the_nearest_right_one() {
             vec!["content model", "did you mean `dup`?"],
         ),
     ] {
-        assert_refused(USAGE, &arguments, &parts);
+        assert_refused(EXIT_USAGE_ERROR, &arguments, &parts);
     }
 }
 
@@ -589,12 +622,16 @@ fn misspelt_names_on_the_command_line_are_refused_with_the_nearest_right_one() {
 fn contradictions_on_the_command_line_are_refused() {
     let fixture = Fixture::new(10);
     let trace = fixture.path("trace.csv");
-    assert_refused(USAGE, &["replay"], &["required"]);
-    assert_refused(USAGE, &["replay", &trace, "--workload", "uniform"], &["cannot be used with"]);
-    assert_refused(USAGE, &["compare", &trace, "--workload", "uniform"], &["cannot be used with"]);
-    assert_refused(USAGE, &["replay", &trace, "--set", "device.page_bytes=3000"], &["page_bytes is 3000"]);
+    assert_refused(EXIT_USAGE_ERROR, &["replay"], &["required"]);
+    assert_refused(EXIT_USAGE_ERROR, &["replay", &trace, "--workload", "uniform"], &["cannot be used with"]);
+    assert_refused(EXIT_USAGE_ERROR, &["compare", &trace, "--workload", "uniform"], &["cannot be used with"]);
     assert_refused(
-        USAGE,
+        EXIT_USAGE_ERROR,
+        &["replay", &trace, "--set", "device.page_bytes=3000"],
+        &["page_bytes is 3000"],
+    );
+    assert_refused(
+        EXIT_USAGE_ERROR,
         &["replay", &trace, "--set", "device.logical_pages=5"],
         &["raise device.logical_pages"],
     );
@@ -606,21 +643,25 @@ fn an_impossible_device_is_refused_as_a_configuration_mistake() {
     let spec = "uniform:pages=10,requests=10";
     let settings = ["--device", "bench-8g", "--set", "device.blocks_per_plane=4"];
     let arguments = [&["replay", "--workload", spec][..], &settings].concat();
-    assert_refused(USAGE, &arguments, &["logical pages do not fit", "raise device.over_provisioning"]);
+    assert_refused(
+        EXIT_USAGE_ERROR,
+        &arguments,
+        &["logical pages do not fit", "raise device.over_provisioning"],
+    );
 }
 
 #[test]
 fn replay_of_a_missing_or_unreadable_trace_fails() {
-    assert_refused(FAILED, &["replay", "no/such/file.csv"], &["no/such/file.csv", "No such file"]);
+    assert_refused(EXIT_RUN_FAILED, &["replay", "no/such/file.csv"], &["no/such/file.csv", "No such file"]);
     let fixture = Fixture::new(10);
     fs::write(fixture.file("noise"), "this is no trace\n").unwrap();
     assert_refused(
-        FAILED,
+        EXIT_RUN_FAILED,
         &["replay", &fixture.path("noise")],
         &["noise", "the format of the trace is not recognised"],
     );
     assert_refused(
-        FAILED,
+        EXIT_RUN_FAILED,
         &["trace", "info", &fixture.path("noise")],
         &["the format of the trace is not recognised"],
     );
@@ -632,9 +673,9 @@ fn bad_trace_lines_end_a_replay_unless_they_are_skipped() {
     let path = fixture.path("trace.csv");
     let text = fs::read_to_string(&path).unwrap() + "5,W,x,4096,0,\n";
     fs::write(&path, text).unwrap();
-    assert_refused(FAILED, &["replay", &path], &["line 102, column 5"]);
-    let json = output_of_status(DONE, &["replay", &path, "--skip-bad-lines", "--json", "-"]);
-    assert_eq!(only_run(&json)["trace"]["rejected"], 1);
+    assert_refused(EXIT_RUN_FAILED, &["replay", &path], &["line 102, column 5"]);
+    let json = run_expecting_exit_status(EXIT_DONE, &["replay", &path, "--skip-bad-lines", "--json", "-"]);
+    assert_eq!(single_run_in(&json)["trace"]["rejected"], 1);
 }
 
 #[test]
@@ -643,38 +684,44 @@ fn a_bad_configuration_file_is_refused_with_its_line() {
     fs::write(fixture.file("drive.toml"), "[gc]\n\nlow_block = 3\n").unwrap();
     let (trace, file) = (fixture.path("trace.csv"), fixture.path("drive.toml"));
     let refused = ["drive.toml:3:", "did you mean `low_blocks`?"];
-    assert_refused(USAGE, &["replay", &trace, "--config", &file], &refused);
-    assert_refused(USAGE, &["replay", &trace, "--config", "absent.toml"], &["absent.toml"]);
+    assert_refused(EXIT_USAGE_ERROR, &["replay", &trace, "--config", &file], &refused);
+    assert_refused(EXIT_USAGE_ERROR, &["replay", &trace, "--config", "absent.toml"], &["absent.toml"]);
 }
 
 #[test]
 fn replay_of_a_truncated_trace_writes_a_partial_record() {
     let fixture = Fixture::new(300_000);
-    output_of_status(DONE, &["trace", "convert", &fixture.path("trace.csv"), &fixture.path("whole.wwt")]);
+    run_expecting_exit_status(
+        EXIT_DONE,
+        &["trace", "convert", &fixture.path("trace.csv"), &fixture.path("whole.wwt")],
+    );
     let whole = fs::read(fixture.file("whole.wwt")).unwrap();
     fs::write(fixture.file("cut.wwt"), &whole[..whole.len() - whole.len() / 8]).unwrap();
     let cut = fixture.path("cut.wwt");
-    let json = output_of_status(PARTIAL, &["replay", &cut, "--json", "-"]);
-    let record = only_run(&json);
+    let json = run_expecting_exit_status(EXIT_PARTIAL_RESULT, &["replay", &cut, "--json", "-"]);
+    let record = single_run_in(&json);
     assert_eq!(record["partial"], true);
     assert!(record["partial_reason"].as_str().unwrap().contains("truncated or corrupt"));
-    let table = output_of_status(PARTIAL, &["replay", &cut]);
+    let table = run_expecting_exit_status(EXIT_PARTIAL_RESULT, &["replay", &cut]);
     assert!(table.contains("PARTIAL: page-map ended early"), "{table}");
-    assert!(output_of_status(PARTIAL, &["trace", "info", &cut]).contains("DAMAGED"));
+    assert!(run_expecting_exit_status(EXIT_PARTIAL_RESULT, &["trace", "info", &cut]).contains("DAMAGED"));
 }
 
 /// Bug: with `-q`, or with a result on standard output, nothing told why the exit status was 3.
 #[test]
-fn the_reason_of_a_partial_run_is_printed_without_a_table_too() {
+fn the_reason_why_a_run_is_partial_is_printed_even_if_no_table_is() {
     let fixture = Fixture::new(300_000);
-    output_of_status(DONE, &["trace", "convert", &fixture.path("trace.csv"), &fixture.path("whole.wwt")]);
+    run_expecting_exit_status(
+        EXIT_DONE,
+        &["trace", "convert", &fixture.path("trace.csv"), &fixture.path("whole.wwt")],
+    );
     let whole = fs::read(fixture.file("whole.wwt")).unwrap();
     fs::write(fixture.file("cut.wwt"), &whole[..whole.len() - whole.len() / 8]).unwrap();
     let cut = fixture.path("cut.wwt");
     for without_table in [&["-q"][..], &["--json", "-"], &["-q", "--json", "-"]] {
         let output = wearwell(&[&["replay", &cut], without_table].concat());
         let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(PARTIAL), "{said}");
+        assert_eq!(output.status.code(), Some(EXIT_PARTIAL_RESULT), "{said}");
         assert_eq!(said.matches("PARTIAL: page-map ended early").count(), 1, "{without_table:?}: {said}");
         assert!(said.contains("truncated or corrupt"), "{without_table:?}: {said}");
     }
@@ -685,7 +732,8 @@ fn the_reason_of_a_partial_run_is_printed_without_a_table_too() {
 /// Returns the JSON output of `trace info`, without the fields that name the file.
 fn trace_info_of(path: &str) -> Value {
     let mut info: Value =
-        serde_json::from_str(&output_of_status(DONE, &["trace", "info", path, "--json"])).unwrap();
+        serde_json::from_str(&run_expecting_exit_status(EXIT_DONE, &["trace", "info", path, "--json"]))
+            .unwrap();
     for key in ["format", "sha256", "provenance"] {
         info.as_object_mut().unwrap().remove(key);
     }
@@ -697,9 +745,12 @@ fn converting_a_trace_to_csv_and_back_changes_nothing() {
     let fixture = Fixture::new(5000);
     let [from, native, back, again] =
         ["trace.csv", "trace.wwt", "back.csv", "again.wwt"].map(|name| fixture.path(name));
-    output_of_status(DONE, &["trace", "convert", &from, &native, "--provenance", "made for a test"]);
-    output_of_status(DONE, &["trace", "convert", &native, &back]);
-    output_of_status(DONE, &["trace", "convert", &back, &again]);
+    run_expecting_exit_status(
+        EXIT_DONE,
+        &["trace", "convert", &from, &native, "--provenance", "made for a test"],
+    );
+    run_expecting_exit_status(EXIT_DONE, &["trace", "convert", &native, &back]);
+    run_expecting_exit_status(EXIT_DONE, &["trace", "convert", &back, &again]);
     let original = trace_info_of(&from);
     assert_eq!(original["requests"]["write"], 3750);
     assert_eq!(original["content"]["distinct"], 50);
@@ -707,7 +758,7 @@ fn converting_a_trace_to_csv_and_back_changes_nothing() {
         assert_eq!(trace_info_of(converted), original);
     }
     assert_eq!(fs::read(&from).unwrap(), fs::read(&back).unwrap());
-    assert!(output_of_status(DONE, &["trace", "info", &native]).contains("made for a test"));
+    assert!(run_expecting_exit_status(EXIT_DONE, &["trace", "info", &native]).contains("made for a test"));
 }
 
 /// Regression: `trace convert X X` replaced its input without a message, and so did a conversion to a link to the
@@ -720,9 +771,9 @@ fn trace_convert_never_overwrites_its_own_input() {
     std::os::unix::fs::symlink(&path, &soft).unwrap();
     let before = fs::read(&path).unwrap();
     for to in [&path, &hard, &soft] {
-        assert_refused(USAGE, &["trace", "convert", &path, to, "--force"], &["is an input"]);
+        assert_refused(EXIT_USAGE_ERROR, &["trace", "convert", &path, to, "--force"], &["is an input"]);
         for command in ["replay", "compare", "ablate", "life", "profile"] {
-            assert_refused(USAGE, &[command, &path, "--json", to, "--force"], &["is an input"]);
+            assert_refused(EXIT_USAGE_ERROR, &[command, &path, "--json", to, "--force"], &["is an input"]);
         }
     }
     assert_eq!(fs::read(&path).unwrap(), before);
@@ -745,27 +796,27 @@ fn an_existing_output_file_is_overwritten_only_with_force() {
         &["serve", "--memory", "--size", "16MiB", "--socket", &fixture.path("s"), "--record", &old],
     ];
     for writer in &writers {
-        assert_refused(USAGE, writer, &["old.wwt", "exists", "--force"]);
+        assert_refused(EXIT_USAGE_ERROR, writer, &["old.wwt", "exists", "--force"]);
         assert_eq!(fs::read_to_string(&old).unwrap(), "old", "{writer:?}");
     }
     for writer in &writers[..6] {
-        output_of_status(DONE, &[writer, &["--force"][..]].concat());
+        run_expecting_exit_status(EXIT_DONE, &[writer, &["--force"][..]].concat());
         assert_ne!(fs::read_to_string(&old).unwrap_or_default(), "old", "{writer:?}");
         fs::write(&old, "old").unwrap();
     }
     fs::write(&empty, "").unwrap();
-    output_of_status(DONE, &["replay", &trace, "-q", "--json", &empty]);
+    run_expecting_exit_status(EXIT_DONE, &["replay", &trace, "-q", "--json", &empty]);
 }
 
 /// Regression: a recording to a new file `run.ops` truncated an existing `run.pages`, its second file, without a
 /// message.
 #[test]
-fn an_existing_file_of_pages_is_overwritten_by_a_recording_only_with_force() {
+fn an_existing_page_file_of_a_recording_is_overwritten_only_with_force() {
     let fixture = Fixture::new(100);
     let (ops, pages, socket) = (fixture.path("run.ops"), fixture.path("run.pages"), fixture.path("s"));
     fs::write(&pages, "old").unwrap();
     let serve = ["serve", "--memory", "--size", "16MiB", "--socket", &socket, "--record", &ops];
-    assert_refused(USAGE, &serve, &["run.pages", "exists", "--force"]);
+    assert_refused(EXIT_USAGE_ERROR, &serve, &["run.pages", "exists", "--force"]);
     assert_eq!(fs::read_to_string(&pages).unwrap(), "old");
     assert!(!Path::new(&ops).exists(), "nothing of a refused recording is created");
 }
@@ -775,28 +826,28 @@ fn a_failed_trace_conversion_leaves_no_output_file() {
     let fixture = Fixture::new(100);
     let path = fixture.path("trace.csv");
     fs::write(&path, fs::read_to_string(&path).unwrap() + "nonsense\n").unwrap();
-    assert_refused(FAILED, &["trace", "convert", &path, &fixture.path("out.wwt")], &["line 102"]);
+    assert_refused(EXIT_RUN_FAILED, &["trace", "convert", &path, &fixture.path("out.wwt")], &["line 102"]);
     let names = fs::read_dir(fixture.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(names.collect::<Vec<_>>(), ["trace.csv"]);
 }
 
 #[test]
 fn list_commands_name_every_design_device_and_workload() {
-    let devices = output_of_status(DONE, &["devices"]);
+    let devices = run_expecting_exit_status(EXIT_DONE, &["devices"]);
     for name in
         ["auto", "lx-40g", "df-64g", "rm-36g", "il-64g", "gk-2t", "tlc-1t", "qlc-2t", "lab-2t", "bench-8g"]
     {
         assert!(devices.lines().any(|line| line.split(' ').next() == Some(name)), "{name}");
     }
-    let designs = output_of_status(DONE, &["designs"]);
+    let designs = run_expecting_exit_status(EXIT_DONE, &["designs"]);
     for word in ["page-map", "recyclable", "dftl", "source", "modelled", "not modelled"] {
         assert!(designs.contains(word), "{word}");
     }
-    let workloads = output_of_status(DONE, &["workloads"]);
+    let workloads = run_expecting_exit_status(EXIT_DONE, &["workloads"]);
     for word in ["uniform", "zipf", "hotcold", "sequential", "theta", "dup"] {
         assert!(workloads.contains(word), "{word}");
     }
-    let formats = output_of_status(DONE, &["trace", "formats"]);
+    let formats = run_expecting_exit_status(EXIT_DONE, &["trace", "formats"]);
     for word in ["native", "csv", "capture", "msr", "blkparse", "spc"] {
         assert!(formats.contains(word), "{word}");
     }
@@ -804,20 +855,23 @@ fn list_commands_name_every_design_device_and_workload() {
 
 #[test]
 fn shell_completions_contain_every_subcommand() {
-    let script = output_of_status(DONE, &["completions", "bash"]);
+    let script = run_expecting_exit_status(EXIT_DONE, &["completions", "bash"]);
     assert!(script.contains("complete -F") && script.contains("over-provisioning"));
-    assert_refused(USAGE, &["completions", "cmd"], &["possible values", "bash"]);
+    assert_refused(EXIT_USAGE_ERROR, &["completions", "cmd"], &["possible values", "bash"]);
 }
 
 #[test]
 fn every_command_has_help_and_version() {
     assert_eq!(
-        output_of_status(DONE, &["--version"]).trim(),
+        run_expecting_exit_status(EXIT_DONE, &["--version"]).trim(),
         format!("wearwell {}", env!("CARGO_PKG_VERSION"))
     );
     for command in ["replay", "compare", "trace", "devices", "designs", "workloads", "config", "completions"]
     {
-        assert!(output_of_status(DONE, &[command, "--help"]).contains("Usage: wearwell"), "{command}");
+        assert!(
+            run_expecting_exit_status(EXIT_DONE, &[command, "--help"]).contains("Usage: wearwell"),
+            "{command}"
+        );
     }
 }
 
@@ -844,13 +898,13 @@ mod interruption {
     }
 
     /// Waits for the end of an interrupted command, and fails if the command does not end soon.
-    fn output_of_interrupted(child: Child) -> Output {
-        output_of_interrupted_with(child, || ())
+    fn wait_for_interrupted(child: Child) -> Output {
+        wait_for_interrupted_with_action(child, || ())
     }
 
-    /// Waits for the end of an interrupted command like [`output_of_interrupted`], and calls `meanwhile` repeatedly
+    /// Waits for the end of an interrupted command like [`wait_for_interrupted`], and calls `meanwhile` repeatedly
     /// until then.
-    fn output_of_interrupted_with(mut child: Child, mut meanwhile: impl FnMut()) -> Output {
+    fn wait_for_interrupted_with_action(mut child: Child, mut meanwhile: impl FnMut()) -> Output {
         let deadline = Instant::now() + Duration::from_secs(60);
         while child.try_wait().unwrap().is_none() {
             if Instant::now() > deadline {
@@ -896,9 +950,9 @@ mod interruption {
                 pipe.write_all(header.as_bytes()).unwrap();
                 while pipe.write_all(sample.repeat(1000).as_bytes()).is_ok() {}
             });
-            let output = output_of_interrupted(child);
+            let output = wait_for_interrupted(child);
             writer.join().unwrap();
-            assert_eq!(output.status.code(), Some(DONE), "{}", stderr(&output));
+            assert_eq!(output.status.code(), Some(EXIT_DONE), "{}", stderr(&output));
             let records: Value = serde_json::from_slice(&output.stdout).unwrap();
             assert_eq!(records["runs"][0]["trace"]["requests"], 50);
             assert!(
@@ -916,9 +970,9 @@ mod interruption {
             let (mut child, pipe) = start_with_pipe(&[command, "-"]);
             wait_until_running(&mut child);
             interrupt(&child);
-            let output = output_of_interrupted(child);
+            let output = wait_for_interrupted(child);
             drop(pipe);
-            assert_eq!(output.status.code(), Some(PARTIAL), "{}", stderr(&output));
+            assert_eq!(output.status.code(), Some(EXIT_PARTIAL_RESULT), "{}", stderr(&output));
             assert!(stderr(&output).contains("interrupted before the first request"), "{}", stderr(&output));
         }
     }
@@ -930,9 +984,9 @@ mod interruption {
         let mut child = start_wearwell(&["replay", "--workload", LONG_WORKLOAD, "--json", &json]);
         wait_until_running(&mut child);
         interrupt(&child);
-        let output = output_of_interrupted(child);
-        assert_eq!(output.status.code(), Some(PARTIAL), "{}", stderr(&output));
-        let record = only_run(&fs::read_to_string(&json).unwrap());
+        let output = wait_for_interrupted(child);
+        assert_eq!(output.status.code(), Some(EXIT_PARTIAL_RESULT), "{}", stderr(&output));
+        let record = single_run_in(&fs::read_to_string(&json).unwrap());
         assert_eq!((&record["partial"], &record["partial_reason"]), (&true.into(), &"interrupted".into()));
         let done = record["trace"]["requests"].as_u64().unwrap();
         assert!(done > 0 && record["host_page_writes"] == done);
@@ -953,7 +1007,7 @@ mod interruption {
         ]);
         wait_until_running(&mut child);
         interrupt(&child);
-        assert_eq!(output_of_interrupted(child).status.code(), Some(PARTIAL));
+        assert_eq!(wait_for_interrupted(child).status.code(), Some(EXIT_PARTIAL_RESULT));
         let runs = json_of(Path::new(&json))["runs"].as_array().unwrap().clone();
         assert_eq!(runs.len(), 1, "the second design is not started");
         assert_eq!(runs[0]["partial"], true);
@@ -979,13 +1033,13 @@ mod interruption {
         ]);
         wait_until_running(&mut child);
         interrupt(&child);
-        assert_eq!(output_of_interrupted(child).status.code(), Some(PARTIAL));
-        assert_eq!(only_run(&fs::read_to_string(&json).unwrap())["trace"]["requests"], 0);
+        assert_eq!(wait_for_interrupted(child).status.code(), Some(EXIT_PARTIAL_RESULT));
+        assert_eq!(single_run_in(&fs::read_to_string(&json).unwrap())["trace"]["requests"], 0);
     }
 
     /// Regression: ctrl-C during the survey of the input, when there was nothing to report, made the command panic.
     #[test]
-    fn ctrl_c_while_the_whole_input_is_first_read_is_reported() {
+    fn ctrl_c_during_the_first_pass_over_the_input_is_reported() {
         let fixture = Fixture::new(1);
         let fifo = fixture.path("never-ending.csv");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -1004,8 +1058,8 @@ mod interruption {
         // The command opens the pipe once more, for the checksum, and waits for a writer that ends at once. Opened both
         // ways a pipe never makes the test wait.
         let come_and_go = || drop(fs::OpenOptions::new().read(true).write(true).open(&fifo));
-        let output = output_of_interrupted_with(child, come_and_go);
-        assert_eq!(output.status.code(), Some(PARTIAL), "{}", stderr(&output));
+        let output = wait_for_interrupted_with_action(child, come_and_go);
+        assert_eq!(output.status.code(), Some(EXIT_PARTIAL_RESULT), "{}", stderr(&output));
         assert!(stderr(&output).contains("interrupted before the first request"), "{}", stderr(&output));
     }
 }
@@ -1033,11 +1087,11 @@ fn a_closed_output_pipe_causes_no_panic() {
         "compare $1 --designs page-map,dftl --json -",
     ] {
         let output = run_shell(&format!("$W {command} | true"), &[&trace]);
-        assert_eq!(output.status.code(), Some(DONE), "{command}: {}", stderr(&output));
+        assert_eq!(output.status.code(), Some(EXIT_DONE), "{command}: {}", stderr(&output));
         assert!(!stderr(&output).contains("panicked"), "{command}: {}", stderr(&output));
     }
     let full = run_shell("$W devices > /dev/full", &[]);
-    assert_eq!(full.status.code(), Some(USAGE));
+    assert_eq!(full.status.code(), Some(EXIT_USAGE_ERROR));
     assert!(
         stderr(&full).contains("standard output: cannot write this result: No space left"),
         "{}",
@@ -1050,15 +1104,15 @@ fn a_trace_can_come_through_a_pipe_or_standard_input() {
     let fixture = Fixture::new(2000);
     let trace = fixture.path("trace.csv");
     let programs = |output: &Output| -> Value {
-        assert_eq!(output.status.code(), Some(DONE), "{}", stderr(output));
-        only_run(&stdout(output))["programs"].clone()
+        assert_eq!(output.status.code(), Some(EXIT_DONE), "{}", stderr(output));
+        single_run_in(&stdout(output))["programs"].clone()
     };
     let file = programs(&run_shell("$W replay $1 --json -", &[&trace]));
     assert_eq!(programs(&run_shell("cat $1 | $W replay - --json -", &[&trace])), file);
     assert_eq!(programs(&run_shell("gzip -c $1 | $W replay - --json -", &[&trace])), file);
     assert_eq!(programs(&run_shell("$W replay <(cat $1) --json -", &[&trace])), file);
     let named = run_shell("cat $1 | $W replay - --json -", &[&trace]);
-    let record = only_run(&stdout(&named));
+    let record = single_run_in(&stdout(&named));
     assert_eq!(record["trace"]["path"], "standard input");
 }
 
@@ -1068,12 +1122,12 @@ fn results_are_written_through_pipes_and_links_without_replacing_them() {
     let (trace, pipe, link, target) =
         (fixture.path("trace.csv"), fixture.path("pipe"), fixture.path("link"), fixture.path("target"));
     let piped = run_shell("mkfifo $2; $W replay $1 -q --json $2 & cat $2; wait $!", &[&trace, &pipe]);
-    assert_eq!(only_run(&stdout(&piped))["host_page_writes"], 300);
+    assert_eq!(single_run_in(&stdout(&piped))["host_page_writes"], 300);
     assert!(!fs::metadata(&pipe).unwrap().is_file(), "the pipe is still a pipe");
     fs::write(&target, "old").unwrap();
     std::os::unix::fs::symlink(&target, &link).unwrap();
-    assert_refused(USAGE, &["replay", &trace, "-q", "--csv", &link], &["exists"]);
-    output_of_status(DONE, &["replay", &trace, "-q", "--csv", &link, "--force"]);
+    assert_refused(EXIT_USAGE_ERROR, &["replay", &trace, "-q", "--csv", &link], &["exists"]);
+    run_expecting_exit_status(EXIT_DONE, &["replay", &trace, "-q", "--csv", &link, "--force"]);
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(fs::read_to_string(&target).unwrap().starts_with("trace,design"));
 }
@@ -1084,12 +1138,16 @@ fn an_unwritable_output_file_is_refused_before_the_run() {
     let folder = fixture.path("");
     let missing = fixture.path("nowhere/run.json");
     // The trace does not exist either: the output is what the message is about.
-    assert_refused(USAGE, &["replay", "no.csv", "--json", &missing], &["nowhere/run.json", "No such file"]);
-    assert_refused(USAGE, &["replay", "no.csv", "--json", &folder], &["directory"]);
+    assert_refused(
+        EXIT_USAGE_ERROR,
+        &["replay", "no.csv", "--json", &missing],
+        &["nowhere/run.json", "No such file"],
+    );
+    assert_refused(EXIT_USAGE_ERROR, &["replay", "no.csv", "--json", &folder], &["directory"]);
     // Bug: the second result replaced the first, or both were mixed on standard output.
     for twice in ["results", "-"] {
         let arguments = ["replay", "no.csv", "--json", twice, "--csv", twice];
-        assert_refused(USAGE, &arguments, &["--json and --csv both name"]);
+        assert_refused(EXIT_USAGE_ERROR, &arguments, &["--json and --csv both name"]);
     }
 }
 
@@ -1098,11 +1156,11 @@ fn an_unreadable_trace_does_not_end_the_runs_of_other_traces() {
     let fixture = Fixture::new(400);
     let (trace, missing) = (fixture.path("trace.csv"), fixture.path("missing.csv"));
     let output = wearwell(&["compare", &missing, &trace, "--designs", "page-map", "-q", "--csv", "-"]);
-    assert_eq!(output.status.code(), Some(PARTIAL));
+    assert_eq!(output.status.code(), Some(EXIT_PARTIAL_RESULT));
     assert!(stderr(&output).contains("missing.csv"), "{}", stderr(&output));
     assert_eq!(stdout(&output).lines().count(), 2, "a header and the run of the other input");
     let infos = wearwell(&["trace", "info", &missing, &trace, &trace, "--json"]);
-    assert_eq!(infos.status.code(), Some(PARTIAL));
+    assert_eq!(infos.status.code(), Some(EXIT_PARTIAL_RESULT));
     let list: Value = serde_json::from_str(&stdout(&infos)).unwrap();
     assert_eq!((list.as_array().unwrap().len(), &list[0]["path"]), (2, &trace.as_str().into()));
 }
@@ -1110,18 +1168,22 @@ fn an_unreadable_trace_does_not_end_the_runs_of_other_traces() {
 #[test]
 fn replay_of_an_input_without_requests_fails() {
     let fixture = Fixture::new(0);
-    assert_refused(FAILED, &["replay", &fixture.path("trace.csv")], &["no request"]);
+    assert_refused(EXIT_RUN_FAILED, &["replay", &fixture.path("trace.csv")], &["no request"]);
     fs::write(fixture.file("empty.csv"), "").unwrap();
-    assert_refused(FAILED, &["replay", &fixture.path("empty.csv")], &["empty"]);
+    assert_refused(EXIT_RUN_FAILED, &["replay", &fixture.path("empty.csv")], &["empty"]);
     assert_refused(
-        USAGE,
+        EXIT_USAGE_ERROR,
         &["replay", "--workload", "uniform:", "--requests", "0"],
         &["replay.requests is 0"],
     );
     // Only queued requests: the stage that is read by default has none.
     let queued = "  8,0    1        1     0.000000000   697  Q   W 223490 + 8 [kjournald]\n";
     fs::write(fixture.file("queued.txt"), queued).unwrap();
-    assert_refused(FAILED, &["replay", &fixture.path("queued.txt")], &["no request", "stage D", "--action"]);
+    assert_refused(
+        EXIT_RUN_FAILED,
+        &["replay", &fixture.path("queued.txt")],
+        &["no request", "stage D", "--action"],
+    );
 }
 
 #[test]
@@ -1130,7 +1192,7 @@ fn the_seed_flag_changes_the_generated_workload() {
         // A drive in use is another drive for another seed.
         let arguments =
             ["replay", "--workload", workload, "--seed", seed, "--precondition", "none", "--json", "-"];
-        only_run(&output_of_status(DONE, &arguments))["programs"].clone()
+        single_run_in(&run_expecting_exit_status(EXIT_DONE, &arguments))["programs"].clone()
     };
     let load = "zipf:pages=3000,requests=30000";
     assert_ne!(programs("1", load), programs("2", load));
@@ -1165,11 +1227,11 @@ fn settings_that_a_run_would_ignore_are_refused() {
         .unwrap();
         let written = fixture.path("written.csv");
         let arguments = [vec!["replay", &written], arguments].concat();
-        assert_refused(USAGE, &arguments, &[key, "no effect"]);
+        assert_refused(EXIT_USAGE_ERROR, &arguments, &[key, "no effect"]);
     }
     let several = ["compare", &trace, "--designs", "page-map,recyclable", "--set", "recycle.policy=inf"];
     let output = wearwell(&several);
-    assert_eq!(output.status.code(), Some(DONE));
+    assert_eq!(output.status.code(), Some(EXIT_DONE));
     assert!(
         stderr(&output).contains("note: recycle.policy has no effect on page-map"),
         "{}",
@@ -1185,19 +1247,26 @@ fn a_setting_that_every_design_overrides_is_refused() {
     for option in
         [&["--gc-policy", "greedy"][..], &["--set", "gc.policy=greedy"], &["--gc-policy", "greedy,fifo"]]
     {
-        assert_refused(USAGE, &[&load[..], &[both], option].concat(), &["gc.policy has no effect", "own"]);
+        assert_refused(
+            EXIT_USAGE_ERROR,
+            &[&load[..], &[both], option].concat(),
+            &["gc.policy has no effect", "own"],
+        );
     }
-    output_of_status(DONE, &[&load[..], &["page-map:gc.policy=fifo,dftl", "--gc-policy", "greedy"]].concat());
+    run_expecting_exit_status(
+        EXIT_DONE,
+        &[&load[..], &["page-map:gc.policy=fifo,dftl", "--gc-policy", "greedy"]].concat(),
+    );
 }
 
-/// Bug: the size to which lifetimes are scaled was accepted, without effect, in a run without times.
+/// Bug: `--scale-to`, which scales lifetimes to another drive size, was accepted without effect in a run without times.
 #[test]
-fn scaled_years_need_times() {
+fn scaling_a_lifetime_needs_a_run_with_times() {
     let untimed = ["replay", "--workload", "uniform:pages=1000,requests=100", "--scale-to", "1TiB"];
-    assert_refused(USAGE, &untimed, &["--scale-to has no effect", "leave it out"]);
-    output_of_status(DONE, &[&untimed[..], &["--timing", "event"]].concat());
+    assert_refused(EXIT_USAGE_ERROR, &untimed, &["--scale-to has no effect", "leave it out"]);
+    run_expecting_exit_status(EXIT_DONE, &[&untimed[..], &["--timing", "event"]].concat());
     let open = [&untimed[..], &["--timing", "event", "--arrival", "open"]].concat();
-    assert_refused(USAGE, &open, &["--scale-to has no effect"]);
+    assert_refused(EXIT_USAGE_ERROR, &open, &["--scale-to has no effect"]);
     let fixture = Fixture::new(400);
     fs::write(
         fixture.file("untimed.csv"),
@@ -1206,7 +1275,7 @@ fn scaled_years_need_times() {
     .unwrap();
     let (timed, untimed) = (fixture.path("trace.csv"), fixture.path("untimed.csv"));
     let several = wearwell(&["compare", &timed, &untimed, "--designs", "page-map", "--scale-to", "1TiB"]);
-    assert_eq!(several.status.code(), Some(DONE), "{}", stderr(&several));
+    assert_eq!(several.status.code(), Some(EXIT_DONE), "{}", stderr(&several));
     let note = "untimed.csv: --scale-to has no effect";
     assert_eq!(stderr(&several).matches(note).count(), 1, "{}", stderr(&several));
 }
@@ -1215,7 +1284,7 @@ fn scaled_years_need_times() {
 fn over_provisioning_out_of_range_is_refused_on_the_command_line() {
     for share in ["7", "0.00001", "0"] {
         let arguments = ["replay", "--workload", "uniform:pages=1000", "--over-provisioning", share];
-        assert_refused(USAGE, &arguments, &["device.over_provisioning", "0.005 to 4"]);
+        assert_refused(EXIT_USAGE_ERROR, &arguments, &["device.over_provisioning", "0.005 to 4"]);
     }
 }
 
@@ -1225,8 +1294,8 @@ fn a_capture_without_its_compressed_size_file_is_refused_unless_the_flag_allows_
     let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/tests/data/small.ops");
     fs::copy(capture, fixture.file("alone.ops")).unwrap();
     let alone = fixture.path("alone.ops");
-    assert_refused(FAILED, &["replay", &alone], &["no .psz file", "--without-sidecars"]);
-    output_of_status(DONE, &["replay", &alone, "--without-sidecars"]);
+    assert_refused(EXIT_RUN_FAILED, &["replay", &alone], &["no .psz file", "--without-sidecars"]);
+    run_expecting_exit_status(EXIT_DONE, &["replay", &alone, "--without-sidecars"]);
 }
 
 #[test]
@@ -1236,7 +1305,7 @@ fn csv_traces_with_a_header_and_named_columns_are_read() {
         fs::write(fixture.file("any.csv"), text).unwrap();
         let path = fixture.path("any.csv");
         let arguments = [&["trace", "info", "--json", &path], options].concat();
-        serde_json::from_str(&output_of_status(DONE, &arguments)).unwrap()
+        serde_json::from_str(&run_expecting_exit_status(EXIT_DONE, &arguments)).unwrap()
     };
     let msr = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n128166372003061629,usr,0,Read,4096,512,41\n";
     assert_eq!(info(msr, &[])["format"], "msr");
@@ -1248,7 +1317,7 @@ fn csv_traces_with_a_header_and_named_columns_are_read() {
     assert_eq!((&counted["requests"]["write"], &counted["requests"]["read"]), (&1.into(), &1.into()));
     assert_eq!((&counted["pages"]["write"], &counted["duration_ns"]), (&2.into(), &200_000_000.into()));
     assert_refused(
-        USAGE,
+        EXIT_USAGE_ERROR,
         &["trace", "info", "x", "--columns", "t=1,op=1"],
         &["the keys op, offset and length are required"],
     );
@@ -1261,8 +1330,8 @@ fn the_life_command_writes_a_drive_until_it_is_worn_out() {
     let load = "uniform:write=1.0,pages=4000,requests=100000,rate=1000";
     let drive = ["--set", "device.endurance_cycles=40", "--scale-to", "1TiB"];
     let asked = ["life", "--workload", load, "--designs", "page-map,geckoftl", "--leveling", "none,static"];
-    let table = output_of_status(
-        DONE,
+    let table = run_expecting_exit_status(
+        EXIT_DONE,
         &[&asked[..], &drive, &["--seeds", "2", "--jobs", "2", "--json", &json]].concat(),
     );
     for said in
@@ -1281,7 +1350,10 @@ fn the_life_command_writes_a_drive_until_it_is_worn_out() {
             lives.iter().all(|life| life["host_bytes"].as_u64().unwrap() > 0 && life["end"] != "interrupted")
         );
     }
-    let again = output_of_status(DONE, &[&asked[..], &drive, &["--seeds", "2", "--json", "-"]].concat());
+    let again = run_expecting_exit_status(
+        EXIT_DONE,
+        &[&asked[..], &drive, &["--seeds", "2", "--json", "-"]].concat(),
+    );
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(
         again["drives"][3]["lives"][1]["host_bytes"], records[3]["lives"][1]["host_bytes"],
@@ -1295,7 +1367,7 @@ fn the_life_command_writes_its_curves_to_json_and_csv() {
     let (json, csv) = (fixture.path("life.json"), fixture.path("curves.csv"));
     let load = "uniform:write=1.0,pages=4000,requests=100000,rate=1000";
     let life = ["life", "--workload", load, "--seeds", "3", "--set", "device.endurance_cycles=30"];
-    output_of_status(DONE, &[&life[..], &["--json", &json, "--curves", &csv, "-q"]].concat());
+    run_expecting_exit_status(EXIT_DONE, &[&life[..], &["--json", &json, "--curves", &csv, "-q"]].concat());
     let lives: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
     let drive = &lives["drives"][0];
     let estimate = &drive["estimates"]["host_bytes"];
@@ -1316,18 +1388,20 @@ fn the_life_command_writes_its_curves_to_json_and_csv() {
         (&moment["ended"], moment["host_bytes"].as_f64()),
         (&3.into(), written.iter().copied().reduce(f64::max))
     );
-    assert_refused(USAGE, &[&life[..], &["--curves", &csv]].concat(), &["curves.csv", "--force"]);
+    assert_refused(EXIT_USAGE_ERROR, &[&life[..], &["--curves", &csv]].concat(), &["curves.csv", "--force"]);
 }
 
-/// Bug: a life that was read from the folder of `--resume` had lost the origins of the settings of its wear leveling.
+/// Bug: a life that `--resume` loaded from its folder did not state where its wear-leveling settings came from
+/// (`origins`).
 #[test]
-fn a_resumed_life_has_the_origins_of_its_settings() {
+fn a_life_loaded_by_resume_states_where_its_settings_came_from() {
     let fixture = Fixture::new(0);
     let kept = fixture.path("lives");
     let load = "uniform:write=1.0,pages=4000,requests=100000";
     let life = ["life", "--workload", load, "--leveling", "static", "--set", "device.endurance_cycles=10"];
     let drive = || {
-        let json = output_of_status(DONE, &[&life[..], &["--resume", &kept, "--json", "-"]].concat());
+        let json =
+            run_expecting_exit_status(EXIT_DONE, &[&life[..], &["--resume", &kept, "--json", "-"]].concat());
         let mut lives: Value = serde_json::from_str(&json).unwrap();
         lives["drives"][0].take()
     };
@@ -1344,7 +1418,7 @@ fn a_life_has_a_timeline_if_it_is_asked_for() {
     let life = ["life", "--workload", load, "--set", "device.endurance_cycles=10", "--json", "-"];
     let has_timeline = |more: &[&str]| {
         let lives: Value =
-            serde_json::from_str(&output_of_status(DONE, &[&life[..], more].concat())).unwrap();
+            serde_json::from_str(&run_expecting_exit_status(EXIT_DONE, &[&life[..], more].concat())).unwrap();
         lives["drives"][0]["lives"][0]["timeline"].is_object()
     };
     assert!(!has_timeline(&[]));
@@ -1355,13 +1429,13 @@ fn a_life_has_a_timeline_if_it_is_asked_for() {
 fn the_life_command_refuses_settings_that_it_would_ignore() {
     let load = ["life", "--workload", "uniform:pages=4000"];
     let is_refused_with =
-        |more: &[&str], said: &[&str]| assert_refused(USAGE, &[&load[..], more].concat(), said);
+        |more: &[&str], said: &[&str]| assert_refused(EXIT_USAGE_ERROR, &[&load[..], more].concat(), said);
     is_refused_with(&["--timing", "event"], &["timing", "no effect"]);
     is_refused_with(&["--precondition", "steady"], &["precondition", "new drive", "--empty"]);
     is_refused_with(&["--requests", "5"], &["replay.requests"]);
     is_refused_with(&["--spread", "3"], &["spread", "0.5"]);
     assert_refused(
-        FAILED,
+        EXIT_RUN_FAILED,
         &["life", "--workload", "uniform:read=1.0,pages=4000"],
         &["requests without a write: 1000000"],
     );
@@ -1371,11 +1445,15 @@ fn the_life_command_refuses_settings_that_it_would_ignore() {
 fn reproduce_refuses_unknown_papers_and_contradicting_options() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
-    assert_refused(USAGE, &["reproduce", "xx", "--out", out], &["xx", "lx", "df", "rm", "il"]);
-    assert_refused(USAGE, &["reproduce", "il", "--out", out, "--render"], &["results.json"]);
-    assert_refused(USAGE, &["reproduce", "il", "--out", out, "--traces", out], &["docs/reproduce.md"]);
-    assert_refused(USAGE, &["reproduce", "il", "--quick", "--full"], &["--full"]);
-    assert_refused(USAGE, &["reproduce", "il", "--out", out, "--jobs", "0"], &["--jobs"]);
+    assert_refused(EXIT_USAGE_ERROR, &["reproduce", "xx", "--out", out], &["xx", "lx", "df", "rm", "il"]);
+    assert_refused(EXIT_USAGE_ERROR, &["reproduce", "il", "--out", out, "--render"], &["results.json"]);
+    assert_refused(
+        EXIT_USAGE_ERROR,
+        &["reproduce", "il", "--out", out, "--traces", out],
+        &["docs/reproduce.md"],
+    );
+    assert_refused(EXIT_USAGE_ERROR, &["reproduce", "il", "--quick", "--full"], &["--full"]);
+    assert_refused(EXIT_USAGE_ERROR, &["reproduce", "il", "--out", out, "--jobs", "0"], &["--jobs"]);
 }
 
 #[test]
@@ -1384,7 +1462,10 @@ fn reproduce_renders_the_pages_of_a_stored_record_again() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("il")).unwrap();
     fs::copy(committed.join("results.json"), folder.path().join("il/results.json")).unwrap();
-    output_of_status(DONE, &["reproduce", "il", "--render", "--out", folder.path().to_str().unwrap()]);
+    run_expecting_exit_status(
+        EXIT_DONE,
+        &["reproduce", "il", "--render", "--out", folder.path().to_str().unwrap()],
+    );
     for page in ["RESULTS.md", "RESULTS.html", "results.json"] {
         let text = |folder: &Path| fs::read_to_string(folder.join(page)).unwrap();
         assert!(

@@ -71,9 +71,10 @@ fn workload_help_does_not_use_the_word_closed() {
     assert!(!help.contains("closed"), "{help}");
 }
 
-/// Bug: the help of `life` said that several values of these options are run one by one, and the command refused them.
+/// Bug: the help of `life` said that several values of `--over-provisioning` or `--gc-policy` are run one by one, but
+/// the command refused them.
 #[test]
-fn help_of_life_offers_one_value_of_options_that_other_commands_vary() {
+fn help_of_life_does_not_offer_several_values_of_an_option() {
     let mut command = wearwell_cli::command_definition();
     let mut help = |name: &str| {
         let found = command.find_subcommand_mut(name).expect("a command");

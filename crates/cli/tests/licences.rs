@@ -39,32 +39,32 @@ impl<'a> LicenceExpression<'a> {
     /// Returns whether a licence expression permits the use of a package under the allowed licences.
     fn is_allowed(text: &'a str, allowed: &BTreeSet<String>) -> bool {
         let mut expression = Self::new(text);
-        let is_allowed = expression.parse_or(allowed);
+        let is_allowed = expression.parse_or_expression(allowed);
         is_allowed && expression.next_token == expression.tokens.len()
     }
 
     /// Parses alternatives joined by `OR` or `/`, and returns whether at least one of them is allowed.
-    fn parse_or(&mut self, allowed: &BTreeSet<String>) -> bool {
-        let mut is_allowed = self.parse_and(allowed);
+    fn parse_or_expression(&mut self, allowed: &BTreeSet<String>) -> bool {
+        let mut is_allowed = self.parse_and_expression(allowed);
         while self.take_token(&["OR", "/"]) {
-            is_allowed |= self.parse_and(allowed);
+            is_allowed |= self.parse_and_expression(allowed);
         }
         is_allowed
     }
 
     /// Parses licences joined by `AND`, and returns whether all of them are allowed.
-    fn parse_and(&mut self, allowed: &BTreeSet<String>) -> bool {
-        let mut is_allowed = self.parse_licence(allowed);
+    fn parse_and_expression(&mut self, allowed: &BTreeSet<String>) -> bool {
+        let mut is_allowed = self.parse_licence_or_parentheses(allowed);
         while self.take_token(&["AND"]) {
-            is_allowed &= self.parse_licence(allowed);
+            is_allowed &= self.parse_licence_or_parentheses(allowed);
         }
         is_allowed
     }
 
     /// Parses one licence, or an expression in parentheses, and returns whether it is allowed.
-    fn parse_licence(&mut self, allowed: &BTreeSet<String>) -> bool {
+    fn parse_licence_or_parentheses(&mut self, allowed: &BTreeSet<String>) -> bool {
         if self.take_token(&["("]) {
-            let is_allowed = self.parse_or(allowed);
+            let is_allowed = self.parse_or_expression(allowed);
             return self.take_token(&[")"]) && is_allowed;
         }
         let Some(&name) = self.tokens.get(self.next_token) else { return false };
@@ -91,8 +91,8 @@ fn cargo_metadata(more: &[&str]) -> Option<serde_json::Value> {
     output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("metadata is JSON"))
 }
 
-/// Returns the packages on which Wearwell depends, each with its licence expression. Without the packages of every
-/// platform, those of the present platform are returned, which the build needed.
+/// Returns the packages on which Wearwell depends, each with its licence expression. If the packages of some platforms
+/// are not downloaded, only those of the present platform are returned, which the build has downloaded.
 fn dependencies() -> Vec<(String, String)> {
     let host = || {
         let output = Command::new("rustc").arg("-vV").output().expect("rustc runs");

@@ -19,7 +19,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use client::{
-    Client, FLUSH, FUA, GO, NO_HOLE, REP_ACK, TRIM, WRITE, WRITE_ZEROES, info_request, request_bytes,
+    Client, NBD_CMD_FLAG_FUA, NBD_CMD_FLAG_NO_HOLE, NBD_CMD_FLUSH, NBD_CMD_TRIM, NBD_CMD_WRITE,
+    NBD_CMD_WRITE_ZEROES, NBD_OPT_GO, REP_ACK, compact_request_header_bytes, info_request,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -124,7 +125,7 @@ impl ServedImage {
 fn connect(path: &Path) -> UnixStream {
     let mut client = Client::connect(path);
     client.send(&3_u32.to_be_bytes());
-    let replies = client.option(GO, &info_request("drive", &[3]));
+    let replies = client.send_option(NBD_OPT_GO, &info_request("drive", &[3]));
     assert_eq!(replies.last(), Some(&(REP_ACK, vec![])));
     client.stream
 }
@@ -132,18 +133,19 @@ fn connect(path: &Path) -> UnixStream {
 /// Sends an NBD request on the connection; `hole` states whether a zero request may deallocate pages.
 fn send_request(stream: &mut UnixStream, cookie: u64, request: &Request, hole: bool) -> io::Result<()> {
     let command = match request.kind {
-        RequestKind::Write => WRITE,
-        RequestKind::Zero => WRITE_ZEROES,
-        RequestKind::Trim => TRIM,
-        RequestKind::Flush => FLUSH,
+        RequestKind::Write => NBD_CMD_WRITE,
+        RequestKind::Zero => NBD_CMD_WRITE_ZEROES,
+        RequestKind::Trim => NBD_CMD_TRIM,
+        RequestKind::Flush => NBD_CMD_FLUSH,
     };
     let is_flush = request.kind == RequestKind::Flush;
-    let mut flags = if request.is_durable && !is_flush { FUA } else { 0 };
-    flags |= if request.kind == RequestKind::Zero && !hole { NO_HOLE } else { 0 };
-    let len = (request.values.len() * BLOCK_BYTES) as u32;
-    let mut bytes = request_bytes(command, flags, cookie, request.first * BLOCK_BYTES as u64, len);
+    let mut flags = if request.is_durable && !is_flush { NBD_CMD_FLAG_FUA } else { 0 };
+    flags |= if request.kind == RequestKind::Zero && !hole { NBD_CMD_FLAG_NO_HOLE } else { 0 };
+    let len = (request.block_contents.len() * BLOCK_BYTES) as u32;
+    let mut bytes =
+        compact_request_header_bytes(command, flags, cookie, request.first_block * BLOCK_BYTES as u64, len);
     if request.kind == RequestKind::Write {
-        bytes.extend(request.values.iter().flat_map(|&value| page_of(value, BLOCK_BYTES)));
+        bytes.extend(request.block_contents.iter().flat_map(|&value| page_of(value, BLOCK_BYTES)));
     }
     stream.write_all(&bytes)
 }
@@ -234,7 +236,7 @@ fn kill_repeatedly(design: &str, durability: &str, seed: u64, cycles: u64) -> Ru
     assert!(server.wait().expect("it ends").success());
     let (status, said) = bench.check();
     assert_eq!(status, Some(0), "{design}: {said}");
-    RunTotals { requests, compared_blocks: oracle.lock().unwrap().checked }
+    RunTotals { requests, compared_blocks: oracle.lock().unwrap().compared_blocks }
 }
 
 /// Returns the number in an environment variable, or `default` if the variable is not set.

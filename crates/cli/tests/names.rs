@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 /// Names that comments and documents mention although Wearwell does not define them: of other programs, protocols, file
 /// formats and formulas.
-const NAMES_OF_OTHERS: [&str; 9] =
+const NAMES_DEFINED_ELSEWHERE: [&str; 9] =
     ["close_notify", "db_bench_sqlite3", "e_c", "e_d", "mmap_size", "S_i", "sqlite3_", "NBD_", "Time_Unit"];
 
 /// Returns the top folder of the repository.
-fn root() -> &'static Path {
+fn repository_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels down")
 }
 
 /// Adds the files of the project below `folder` that have one of these endings to `found`.
-fn files_of(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
+fn collect_files_with_endings(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder of the project") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().expect("it has a name").to_string_lossy().into_owned();
@@ -23,7 +23,7 @@ fn files_of(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
             let is_made =
                 name.starts_with('.') || ["target", "node_modules", "__pycache__"].contains(&&*name);
             if !is_made {
-                files_of(&path, endings, found);
+                collect_files_with_endings(&path, endings, found);
             }
         } else if endings.iter().any(|ending| name.ends_with(ending)) {
             found.push(path);
@@ -32,9 +32,9 @@ fn files_of(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
 }
 
 /// Returns the path and contents of each file of the project that has one of these endings.
-fn texts(endings: &[&str]) -> Vec<(PathBuf, String)> {
+fn read_files_with_endings(endings: &[&str]) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
-    files_of(root(), endings, &mut files);
+    collect_files_with_endings(repository_root(), endings, &mut files);
     files
         .into_iter()
         .map(|path| (path.clone(), std::fs::read_to_string(&path).expect("it is text")))
@@ -63,15 +63,17 @@ fn names_in_backquotes(line: &str) -> impl Iterator<Item = &str> {
 
 /// Returns whether a name is in the list of names that Wearwell does not define; an entry that ends in an underscore
 /// covers every name that begins with it.
-fn is_defined_elsewhere(name: &str) -> bool {
-    NAMES_OF_OTHERS.iter().any(|&other| name == other || other.ends_with('_') && name.starts_with(other))
+fn is_defined_outside_project(name: &str) -> bool {
+    NAMES_DEFINED_ELSEWHERE
+        .iter()
+        .any(|&other| name == other || other.ends_with('_') && name.starts_with(other))
 }
 
 #[test]
 fn names_in_comments_and_documents_exist() {
     let mut known: HashSet<String> = HashSet::new();
     let mut mentions: Vec<(PathBuf, String)> = Vec::new();
-    for (path, text) in texts(&[".rs"]) {
+    for (path, text) in read_files_with_endings(&[".rs"]) {
         for line in text.lines() {
             if line.trim_start().starts_with("//") {
                 mentions.push((path.clone(), line.to_owned()));
@@ -81,11 +83,11 @@ fn names_in_comments_and_documents_exist() {
         }
     }
     let others = [".py", ".pyi", ".sh", ".toml", ".json", "check", "justfile"];
-    for (path, text) in texts(&others) {
+    for (path, text) in read_files_with_endings(&others) {
         known.extend(words(&text).map(str::to_owned));
         known.extend(words(&path.to_string_lossy()).map(str::to_owned));
     }
-    for (path, text) in texts(&[".md"]) {
+    for (path, text) in read_files_with_endings(&[".md"]) {
         // The changelog tells of names that are gone.
         if !path.ends_with("CHANGELOG.md") {
             mentions.extend(text.lines().map(|line| (path.clone(), line.to_owned())));
@@ -94,12 +96,15 @@ fn names_in_comments_and_documents_exist() {
     let mut gone = Vec::new();
     let mut seen = 0;
     for (path, line) in &mentions {
-        for name in names_in_backquotes(line).filter(|name| !is_defined_elsewhere(name)) {
+        for name in names_in_backquotes(line).filter(|name| !is_defined_outside_project(name)) {
             seen += 1;
             // Counters of the server have this prefix, and the ending that Prometheus wants.
             let counter = name.strip_prefix("wearwell_").unwrap_or(name).trim_end_matches("_total");
             if [name, counter].iter().all(|name| words(name).any(|word| !known.contains(word))) {
-                gone.push(format!("{}: `{name}`", path.strip_prefix(root()).unwrap_or(path).display()));
+                gone.push(format!(
+                    "{}: `{name}`",
+                    path.strip_prefix(repository_root()).unwrap_or(path).display()
+                ));
             }
         }
     }

@@ -56,9 +56,9 @@ enum ColumnKind {
     /// Texts (UTF8).
     Text,
     /// Whole numbers (INT64).
-    Whole,
+    WholeNumber,
     /// Real numbers (DOUBLE).
-    Real,
+    RealNumber,
     /// Truth values (BOOLEAN).
     Flag,
 }
@@ -85,8 +85,8 @@ impl ParquetContents {
             assert_eq!(info.repetition(), Repetition::OPTIONAL, "{}", column.name());
             match (column.get_physical_type(), info.logical_type_ref()) {
                 (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)) => ColumnKind::Text,
-                (PhysicalType::INT64, None) => ColumnKind::Whole,
-                (PhysicalType::DOUBLE, None) => ColumnKind::Real,
+                (PhysicalType::INT64, None) => ColumnKind::WholeNumber,
+                (PhysicalType::DOUBLE, None) => ColumnKind::RealNumber,
                 (PhysicalType::BOOLEAN, None) => ColumnKind::Flag,
                 other => panic!("{}: {other:?}", column.name()),
             }
@@ -158,33 +158,33 @@ fn the_parquet_file_of_a_comparison_has_the_cells_of_its_csv() {
         parquet.assert_column_kinds(&[
             ("trace", ColumnKind::Text),
             ("partial", ColumnKind::Flag),
-            ("seed", ColumnKind::Whole),
-            ("over_provisioning", ColumnKind::Real),
-            ("queue_depth", ColumnKind::Whole),
+            ("seed", ColumnKind::WholeNumber),
+            ("over_provisioning", ColumnKind::RealNumber),
+            ("queue_depth", ColumnKind::WholeNumber),
             ("steady", ColumnKind::Flag),
-            ("host_bytes", ColumnKind::Whole),
-            ("programs_translation", ColumnKind::Whole),
-            ("dedup_on_percent", ColumnKind::Real),
-            ("erases", ColumnKind::Whole),
-            ("write_amplification", ColumnKind::Real),
-            ("read_count", ColumnKind::Whole),
-            ("read_p99_us", ColumnKind::Real),
-            ("is_from_steady_part", ColumnKind::Whole),
-            ("years", ColumnKind::Real),
-            ("cpu_seconds", ColumnKind::Real),
+            ("host_bytes", ColumnKind::WholeNumber),
+            ("programs_translation", ColumnKind::WholeNumber),
+            ("dedup_on_percent", ColumnKind::RealNumber),
+            ("erases", ColumnKind::WholeNumber),
+            ("write_amplification", ColumnKind::RealNumber),
+            ("read_count", ColumnKind::WholeNumber),
+            ("read_p99_us", ColumnKind::RealNumber),
+            ("is_from_steady_part", ColumnKind::WholeNumber),
+            ("years", ColumnKind::RealNumber),
+            ("cpu_seconds", ColumnKind::RealNumber),
         ]);
     }
 }
 
 #[test]
-fn the_parquet_file_of_an_ablation_has_the_refused_subset() {
+fn the_parquet_file_of_an_ablation_marks_the_subset_that_was_refused() {
     let parts = ["--parts", "dedup,compress", "--set", "parts.reverse_map=segments"];
     let (parquet, csv) = parquet_and_csv_of(0, &[&["ablate", "--workload", LOAD][..], &parts].concat());
     parquet.assert_equals_csv(&csv);
     parquet.assert_column_kinds(&[
         ("subset", ColumnKind::Text),
         ("refused", ColumnKind::Text),
-        ("programs", ColumnKind::Whole),
+        ("programs", ColumnKind::WholeNumber),
     ]);
     let refused: Vec<bool> = parquet.rows.iter().map(|row| row[1] != Field::Null).collect();
     assert_eq!(refused, [false, false, false, true]);
@@ -205,7 +205,7 @@ fn the_parquet_file_of_a_sweep_has_its_failures() {
 }
 
 #[test]
-fn the_parquet_files_of_lives_have_the_cells_of_their_csv() {
+fn the_parquet_files_of_life_have_the_values_of_its_csv_files() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let life = ["life", "--workload", "uniform:write=1.0,pages=4000,requests=100000,rate=1000"];
@@ -217,13 +217,13 @@ fn the_parquet_files_of_lives_have_the_cells_of_their_csv() {
     parquet.assert_column_kinds(&[
         ("end", ColumnKind::Text),
         ("is_filled", ColumnKind::Flag),
-        ("rated_cycles", ColumnKind::Whole),
-        ("time_scale", ColumnKind::Real),
-        ("scale_to_bytes", ColumnKind::Whole),
-        ("years", ColumnKind::Real),
-        ("first_failure_bytes", ColumnKind::Whole),
-        ("extrapolated_bytes", ColumnKind::Real),
-        ("erases_p50", ColumnKind::Whole),
+        ("rated_cycles", ColumnKind::WholeNumber),
+        ("time_scale", ColumnKind::RealNumber),
+        ("scale_to_bytes", ColumnKind::WholeNumber),
+        ("years", ColumnKind::RealNumber),
+        ("first_failure_bytes", ColumnKind::WholeNumber),
+        ("extrapolated_bytes", ColumnKind::RealNumber),
+        ("erases_p50", ColumnKind::WholeNumber),
     ]);
     let done = wearwell(&[&life[..], &["-q", "--curves", &parquet_curves]].concat());
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -235,8 +235,8 @@ fn the_parquet_files_of_lives_have_the_cells_of_their_csv() {
     );
     curves.assert_column_kinds(&[
         ("input", ColumnKind::Text),
-        ("host_bytes", ColumnKind::Whole),
-        ("spare.half_width", ColumnKind::Real),
+        ("host_bytes", ColumnKind::WholeNumber),
+        ("spare.half_width", ColumnKind::RealNumber),
     ]);
 }
 

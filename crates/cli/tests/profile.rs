@@ -19,8 +19,9 @@ fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
 }
 
-/// Returns the profile or run in the JSON output of a command that has exactly one.
-fn json_of(arguments: &[&str]) -> Value {
+/// Runs a command with a JSON output. Returns the profile of `profile`, which must print exactly one; of other commands
+/// the whole output.
+fn profile_or_whole_json_of(arguments: &[&str]) -> Value {
     let output = wearwell(&[arguments, &["-q", "--json", "-"]].concat());
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     let mut written: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -52,7 +53,7 @@ fn incompressible_pages(pages: usize, seed: u64) -> Vec<u8> {
 
 /// Writes a directory of known contents: one file with 10 pages of noise, another with 4 of these pages and 4 zero
 /// pages, and a file with half a page of one letter.
-fn write_known_directory(folder: &Path) {
+fn write_directory_of_known_contents(folder: &Path) {
     let noise = incompressible_pages(10, 1);
     fs::create_dir(folder.join("sub")).unwrap();
     fs::write(folder.join("a"), &noise).unwrap();
@@ -64,8 +65,8 @@ fn write_known_directory(folder: &Path) {
 #[test]
 fn the_profile_of_a_known_directory_has_exact_zero_and_duplicate_shares() {
     let folder = tempfile::tempdir().unwrap();
-    write_known_directory(folder.path());
-    let profile = json_of(&["profile", folder.path().to_str().unwrap()]);
+    write_directory_of_known_contents(folder.path());
+    let profile = profile_or_whole_json_of(&["profile", folder.path().to_str().unwrap()]);
     assert_eq!(profile["content"]["pages"], 19);
     assert_near(number_at(&profile, "/content/zero_share"), 4.0 / 19.0, 1e-12);
     assert_near(number_at(&profile, "/content/duplicate_share"), 4.0 / 19.0, 1e-12);
@@ -84,7 +85,8 @@ fn the_profile_of_two_file_versions_measures_their_deltas() {
     bytes[PAGE_BYTES] ^= 1;
     bytes.extend(incompressible_pages(2, 3));
     fs::write(&new, &bytes).unwrap();
-    let profile = json_of(&["profile", new.to_str().unwrap(), "--against", old.to_str().unwrap()]);
+    let profile =
+        profile_or_whole_json_of(&["profile", new.to_str().unwrap(), "--against", old.to_str().unwrap()]);
     // Eight pages have an old version, six of them equal it, two differ by one bit.
     assert_near(number_at(&profile, "/unchanged_share"), 6.0 / 8.0, 1e-12);
     assert_eq!(profile["delta"]["pages"], 2);
@@ -96,13 +98,13 @@ fn the_profile_of_two_file_versions_measures_their_deltas() {
 #[test]
 fn the_content_model_in_a_profile_equals_the_one_that_generated_the_workload() {
     let workload = format!("{WORKLOAD}+dup:share=0.3,compress=0.4,delta=0.2");
-    let profile = json_of(&["profile", "--workload", &workload]);
+    let profile = profile_or_whole_json_of(&["profile", "--workload", &workload]);
     assert_near(number_at(&profile, "/content/duplicate_share"), 0.3, 0.005);
     assert_near(number_at(&profile, "/content/compressed/mean"), 0.4, 0.005);
     assert_near(number_at(&profile, "/delta/mean"), 0.2, 0.005);
     assert_near(number_at(&profile, "/skew/zipf_theta"), 0.9, 0.05);
     let line = profile["content_line"].as_str().unwrap();
-    let again = json_of(&["profile", "--workload", &format!("{WORKLOAD}+{line}")]);
+    let again = profile_or_whole_json_of(&["profile", "--workload", &format!("{WORKLOAD}+{line}")]);
     assert_near(
         number_at(&again, "/content/duplicate_share"),
         number_at(&profile, "/content/duplicate_share"),
@@ -113,13 +115,13 @@ fn the_content_model_in_a_profile_equals_the_one_that_generated_the_workload() {
 /// The content mechanisms are run on a workload with the content model that the profile prints, drawn with another
 /// seed. Their counts must be within 5 % of those on the original workload.
 #[test]
-fn a_replay_with_the_profiled_content_model_saves_as_many_writes() {
+fn a_replay_with_the_profiled_content_model_saves_as_many_writes_as_the_profiled_workload() {
     let replay = |workload: &str, design: &str, count: &str| {
-        let run = json_of(&["replay", "--workload", workload, "--design", design]);
+        let run = profile_or_whole_json_of(&["replay", "--workload", workload, "--design", design]);
         number_at(&run, &format!("/runs/0/writes_by_form/{count}"))
     };
     let original = format!("{WORKLOAD}+dup:share=0.3,compress=0.4");
-    let profile = json_of(&["profile", "--workload", &original]);
+    let profile = profile_or_whole_json_of(&["profile", "--workload", &original]);
     let printed = format!("{WORKLOAD},seed=2+{}", profile["content_line"].as_str().unwrap());
     for (design, count) in [("recyclable", "recycled"), ("remap", "deduplicated"), ("integrated", "packed")] {
         let (before, after) = (replay(&original, design, count), replay(&printed, design, count));
@@ -131,8 +133,8 @@ fn a_replay_with_the_profiled_content_model_saves_as_many_writes() {
 #[test]
 fn a_sampled_profile_agrees_with_the_full_profile_within_its_error() {
     let workload = format!("{WORKLOAD}+dup:share=0.3,theta=0,compress=0.4");
-    let whole = json_of(&["profile", "--workload", &workload]);
-    let sample = json_of(&["profile", "--workload", &workload, "--sample", "8"]);
+    let whole = profile_or_whole_json_of(&["profile", "--workload", &workload]);
+    let sample = profile_or_whole_json_of(&["profile", "--workload", &workload, "--sample", "8"]);
     for (share, error) in [
         ("/content/duplicate_share", "/content/duplicate_share_error"),
         ("/rewrites/once_share", "/rewrites/once_share_error"),
@@ -149,7 +151,7 @@ fn profile_reads_a_file_of_unknown_format_as_a_disk_image() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("disk.img");
     fs::write(&image, incompressible_pages(5, 4)).unwrap();
-    let profile = json_of(&["profile", image.to_str().unwrap()]);
+    let profile = profile_or_whole_json_of(&["profile", image.to_str().unwrap()]);
     assert_eq!(profile["content"]["pages"], 5);
     assert_eq!(profile["traffic"], Value::Null);
     fs::write(&image, "").unwrap();
@@ -173,11 +175,12 @@ fn the_profile_table_fits_80_columns() {
 fn savings_measured_by_profile_equal_the_record_of_the_run() {
     let workload = "zipf:theta=0.9,pages=5000,requests=40000,write=1.0+dup:share=0.3,compress=0.4,delta=0.3";
     let drive = ["--set", "device.over_provisioning=0.2"];
-    let profile = json_of(&[&["profile", "--workload", workload, "--run"][..], &drive].concat());
+    let profile =
+        profile_or_whole_json_of(&[&["profile", "--workload", workload, "--run"][..], &drive].concat());
     let run = |content: &str| {
         let parts = format!("parts.content={content}");
         let replay = ["replay", "--workload", workload, "--design", "page-map", "--set", &parts];
-        json_of(&[&replay[..], &drive].concat())["runs"][0].take()
+        profile_or_whole_json_of(&[&replay[..], &drive].concat())["runs"][0].take()
     };
     let without = run("none");
     assert_eq!(profile["runs"]["programs"], without["programs"]);
@@ -200,7 +203,7 @@ fn savings_measured_by_profile_equal_the_record_of_the_run() {
 #[test]
 fn measured_savings_of_a_real_trace_stay_within_the_profiled_bounds() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/pgbench-ext4.wwt");
-    let profile = json_of(&["profile", trace, "--run"]);
+    let profile = profile_or_whole_json_of(&["profile", trace, "--run"]);
     let mut run = 0;
     for saving in profile["savings"].as_array().unwrap().iter().filter(|one| !one["when_run"].is_null()) {
         assert!(number_at(saving, "/when_run/page_writes") <= number_at(saving, "/at_most"), "{saving}");
@@ -209,13 +212,13 @@ fn measured_savings_of_a_real_trace_stay_within_the_profiled_bounds() {
     assert!(run >= 3, "{}", profile["savings"]);
 }
 
-/// The directory has ten pages of noise, four of them a second time, four zero pages and a page that compresses. Each
-/// is written once.
+/// The files of the directory have 19 pages: ten different random pages, copies of four of them, four zero pages, and
+/// one compressible page. Each is written once.
 #[test]
-fn profile_runs_a_directory_as_writes_of_its_pages() {
+fn profile_counts_a_directory_as_one_write_per_page_of_its_files() {
     let folder = tempfile::tempdir().unwrap();
-    write_known_directory(folder.path());
-    let profile = json_of(&["profile", folder.path().to_str().unwrap(), "--run"]);
+    write_directory_of_known_contents(folder.path());
+    let profile = profile_or_whole_json_of(&["profile", folder.path().to_str().unwrap(), "--run"]);
     assert_eq!(profile["runs"]["host_page_writes"], 19);
     let of = |name: &str| {
         let savings = profile["savings"].as_array().unwrap();

@@ -90,7 +90,7 @@ fn files_below(root: &Path, folder: &Path, found: &mut Vec<String>) {
 }
 
 /// Returns the texts between backticks that look like files of the project.
-fn named_files(document: &str) -> Vec<&str> {
+fn file_names_in_backticks(document: &str) -> Vec<&str> {
     let is_path = |name: &&str| {
         let end = name.rsplit_once('.').map_or("", |(_, end)| end);
         let is_file = ["rs", "py", "md", "sh", "toml", "js"].contains(&end);
@@ -114,7 +114,7 @@ fn every_file_that_the_documents_name_exists() {
     let mut looked_up = 0;
     for document in files.iter().filter(is_document) {
         let text = std::fs::read_to_string(root.join(document)).expect("a document is text");
-        for name in named_files(&text).into_iter().filter(|name| !name.contains("PAPER")) {
+        for name in file_names_in_backticks(&text).into_iter().filter(|name| !name.contains("PAPER")) {
             let is_there = files
                 .iter()
                 .any(|file| file == name || file.starts_with(name) || file.ends_with(&format!("/{name}")));

@@ -16,16 +16,16 @@ fn wearwell(arguments: &[&str]) -> Output {
 }
 
 /// Runs a command in a folder so that it writes an HTML page, and returns the kind of the page and its embedded record.
-fn page_of(folder: &Path, arguments: &[&str]) -> (String, Value) {
+fn html_kind_and_record_of_command(folder: &Path, arguments: &[&str]) -> (String, Value) {
     let path = folder.join("page.html");
     let page = path.to_str().unwrap();
     let output = wearwell(&[arguments, &["--report", page, "--force", "-q"]].concat());
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    page_kind_and_record(&path)
+    html_kind_and_record_of_file(&path)
 }
 
 /// Returns the kind of an HTML page of results, and the record that is embedded in it.
-fn page_kind_and_record(path: &Path) -> (String, Value) {
+fn html_kind_and_record_of_file(path: &Path) -> (String, Value) {
     let text = fs::read_to_string(path).unwrap();
     let kind = text.split("data-kind=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
     (kind, serde_json::from_str(embedded_record(&text).unwrap()).unwrap())
@@ -34,7 +34,7 @@ fn page_kind_and_record(path: &Path) -> (String, Value) {
 #[test]
 fn every_command_with_results_writes_an_html_report() {
     let folder = tempfile::tempdir().unwrap();
-    let of = |arguments: &[&str]| page_of(folder.path(), arguments);
+    let of = |arguments: &[&str]| html_kind_and_record_of_command(folder.path(), arguments);
     let sweep = folder.path().join("sweep.toml");
     fs::write(
         &sweep,
@@ -57,18 +57,19 @@ fn every_command_with_results_writes_an_html_report() {
     }
 }
 
-/// An HTML report makes runs and lives record a timeline. Sweeps and ablations record none, because they have too many
-/// runs.
+/// With `--report`, the runs of `compare` and the lives of `life` record a timeline. Sweeps and ablations record none,
+/// because they have too many runs.
 #[test]
-fn the_flag_report_records_a_timeline() {
+fn the_option_report_makes_runs_and_lives_record_a_timeline() {
     let folder = tempfile::tempdir().unwrap();
     let compare = ["compare", "--workload", LOAD, "--designs", "page-map,dftl"];
-    let (_, record) = page_of(folder.path(), &compare);
+    let (_, record) = html_kind_and_record_of_command(folder.path(), &compare);
     assert!(record["runs"].as_array().unwrap().iter().all(|run| run["timeline"]["frames"].is_array()));
     let life = ["life", "--workload", LOAD, "--set", "device.endurance_cycles=10"];
-    let (_, record) = page_of(folder.path(), &life);
+    let (_, record) = html_kind_and_record_of_command(folder.path(), &life);
     assert!(record["drives"][0]["lives"][0]["timeline"]["frames"].is_array());
-    let (_, record) = page_of(folder.path(), &["ablate", "--workload", LOAD, "--parts", "recycle"]);
+    let (_, record) =
+        html_kind_and_record_of_command(folder.path(), &["ablate", "--workload", LOAD, "--parts", "recycle"]);
     assert!(record["ablations"][0]["subsets"][0]["run"]["timeline"].is_null());
     let output = wearwell(&[&compare[..], &["-q", "--json", "-"]].concat());
     assert!(!String::from_utf8(output.stdout).unwrap().contains("timeline"));
@@ -90,7 +91,7 @@ fn diff_reads_the_results_embedded_in_html_reports() {
     assert_eq!(same.status.code(), Some(0), "{}", String::from_utf8_lossy(&same.stdout));
     let output = wearwell(&["diff", &file("a.html"), &file("b.html"), "--report", &file("diff.html")]);
     assert!(String::from_utf8(output.stdout).unwrap().contains("config.gc.policy"));
-    let (kind, record) = page_kind_and_record(Path::new(&file("diff.html")));
+    let (kind, record) = html_kind_and_record_of_file(Path::new(&file("diff.html")));
     assert_eq!(kind, "diff");
     assert_eq!(record["pairs"][0]["causes"][0]["field"], "config.gc.policy");
     assert!(!record["pairs"][0]["results"].as_array().unwrap().is_empty());
@@ -124,7 +125,10 @@ fn the_report_path_is_checked_before_the_run_and_overwritten_only_with_force() {
 fn the_html_report_of_a_long_run_is_small() {
     let folder = tempfile::tempdir().unwrap();
     let load = "zipf:pages=100000,requests=300000,read=0.3";
-    page_of(folder.path(), &["compare", "--workload", load, "--timing", "event", "--device", "lab-8g"]);
+    html_kind_and_record_of_command(
+        folder.path(),
+        &["compare", "--workload", load, "--timing", "event", "--device", "lab-8g"],
+    );
     let bytes = fs::metadata(folder.path().join("page.html")).unwrap().len();
     assert!(bytes < 3_000_000, "{bytes}");
 }
@@ -143,9 +147,9 @@ fn every_command_in_the_reports_document_runs() {
         let output = run.args(command.split(' ')).current_dir(folder.path()).output().unwrap();
         assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     }
-    let (kind, record) = page_kind_and_record(&folder.path().join("designs.html"));
+    let (kind, record) = html_kind_and_record_of_file(&folder.path().join("designs.html"));
     assert_eq!((kind.as_str(), record["runs"].as_array().unwrap().len()), ("runs", 3));
-    assert_eq!(page_kind_and_record(&folder.path().join("diff.html")).0, "diff");
+    assert_eq!(html_kind_and_record_of_file(&folder.path().join("diff.html")).0, "diff");
 }
 
 /// Neither the number of blocks of a drive nor the length of a run may make the HTML page larger, or take more memory
@@ -164,7 +168,7 @@ fn the_html_report_of_a_large_drive_and_a_long_run_has_bounded_size() {
     let load = "uniform:pages=2000000,requests=60000,read=0.3,rate=40000";
     let large =
         [&["replay", "--workload", load, "--timing", "event", "--precondition", "fill"][..], &drive].concat();
-    let (_, record) = page_of(folder.path(), &large);
+    let (_, record) = html_kind_and_record_of_command(folder.path(), &large);
     let page = fs::metadata(folder.path().join("page.html")).unwrap().len();
     let run = &record["runs"][0];
     assert_eq!(run["timeline"]["blocks"], 1 << 20, "blocks of the drive");

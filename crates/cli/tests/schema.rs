@@ -12,20 +12,20 @@ fn stdout_of(arguments: &[&str]) -> String {
 }
 
 /// Runs a command that must succeed, and returns its JSON output.
-fn json(arguments: &[&str]) -> Value {
+fn run_and_parse_json(arguments: &[&str]) -> Value {
     serde_json::from_str(&stdout_of(arguments)).unwrap()
 }
 
 /// Returns the schema to which a `$ref` refers, or `schema` itself if it is no reference. An alternative `null` beside
 /// another type is removed.
-fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+fn follow_schema_reference<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     if let Some(path) = schema["$ref"].as_str() {
-        return resolved(root, root.pointer(path.trim_start_matches('#')).unwrap());
+        return follow_schema_reference(root, root.pointer(path.trim_start_matches('#')).unwrap());
     }
     let not_null = |choices: &'a Value| {
         choices.as_array().and_then(|all| all.iter().find(|choice| choice["type"] != "null"))
     };
-    not_null(&schema["anyOf"]).map_or(schema, |choice| resolved(root, choice))
+    not_null(&schema["anyOf"]).map_or(schema, |choice| follow_schema_reference(root, choice))
 }
 
 /// Returns whether a JSON Schema allows values of this type (`kind`, such as `string`).
@@ -36,7 +36,7 @@ fn allows_type(schema: &Value, kind: &str) -> bool {
 /// Checks that every field of `value` is described in `schema`, and that every required field is present. `at` names
 /// the value in messages.
 fn assert_matches_schema(root: &Value, schema: &Value, value: &Value, at: &str) {
-    let schema = resolved(root, schema);
+    let schema = follow_schema_reference(root, schema);
     match value {
         Value::Object(fields) if schema["properties"].is_object() => {
             for (name, field) in fields {
@@ -84,32 +84,34 @@ fn published_json_schemas_equal_those_that_the_command_prints() {
 
 #[test]
 fn json_results_validate_against_the_published_schemas() {
-    let schema = json(&["schema"]);
+    let schema = run_and_parse_json(&["schema"]);
     let load = "uniform:pages=3000,requests=9000,read=0.3,rate=1000";
     let designs = ["--designs", "page-map,recyclable,geckoftl,integrated"];
     let mut timed = vec!["compare", "--workload", load, "--timing", "event", "--json", "-"];
     timed.extend(designs);
-    assert_matches_schema(&schema, &schema, &json(&timed), "result");
+    assert_matches_schema(&schema, &schema, &run_and_parse_json(&timed), "result");
     let recovered = ["replay", "--workload", load, "--design", "geckoftl", "--json", "-"];
     assert_matches_schema(
         &schema,
         &schema,
-        &json(&[&recovered[..], &["--set", "recovery.after_run=true"]].concat()),
+        &run_and_parse_json(&[&recovered[..], &["--set", "recovery.after_run=true"]].concat()),
         "result",
     );
-    let schema = json(&["schema", "lives"]);
+    let schema = run_and_parse_json(&["schema", "lives"]);
     let load = "uniform:write=1.0,pages=3000,requests=9000,rate=1000";
     let life = ["life", "--workload", load, "--set", "device.endurance_cycles=10", "--json", "-"];
-    assert_matches_schema(&schema, &schema, &json(&life), "lives");
-    let schema = json(&["schema", "ablations"]);
+    assert_matches_schema(&schema, &schema, &run_and_parse_json(&life), "lives");
+    let schema = run_and_parse_json(&["schema", "ablations"]);
     let load = "uniform:pages=3000,requests=9000,read=0.3,rate=1000+dup:share=0.3";
     let refused = ["--set", "parts.survives=nvram-map", "--timing", "event", "--json", "-"];
-    let ablation = json(&[&["ablate", "--workload", load, "--parts", "dedup,delta"], &refused[..]].concat());
+    let ablation = run_and_parse_json(
+        &[&["ablate", "--workload", load, "--parts", "dedup,delta"], &refused[..]].concat(),
+    );
     assert_eq!(ablation["schema_version"], 2);
     assert_matches_schema(&schema, &schema, &ablation, "ablations");
-    let schema = json(&["schema", "profile"]);
+    let schema = run_and_parse_json(&["schema", "profile"]);
     let load = "zipf:pages=3000,requests=9000,read=0.3,rate=1000,size=1:3/8:1+dup:share=0.3,compress=0.5";
-    let profile = json(&["profile", "--workload", load, "--run", "-q", "--json", "-"]);
+    let profile = run_and_parse_json(&["profile", "--workload", load, "--run", "-q", "--json", "-"]);
     assert_eq!(profile["schema_version"], 2);
     assert_eq!(profile["profiles"].as_array().map(Vec::len), Some(1));
     assert_matches_schema(&schema, &schema, &profile, "profile");

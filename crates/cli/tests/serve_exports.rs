@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use client::{Client, ERR_UNKNOWN, FLUSH, GO, LIST, REP_ACK, STRUCTURED_REPLY, info_request};
+use client::{
+    Client, ERR_UNKNOWN, NBD_CMD_FLUSH, NBD_OPT_GO, NBD_OPT_LIST, NBD_OPT_STRUCTURED_REPLY, REP_ACK,
+    info_request,
+};
 
 use crate::client;
 
@@ -39,7 +42,7 @@ impl ImageFolder {
     }
 
     /// Returns a command that starts a server in the temporary folder with these arguments.
-    fn serve(&self, arguments: &[&str]) -> Command {
+    fn serve_command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(WEARWELL);
         command.arg("serve").args(arguments).args(["--socket", "nbd", "--control", "control"]);
         command.current_dir(self.0.path()).stderr(Stdio::piped());
@@ -47,8 +50,8 @@ impl ImageFolder {
     }
 
     /// Starts a server with these arguments, and returns it when it accepts connections.
-    fn start(&self, arguments: &[&str]) -> Child {
-        let child = self.serve(arguments).spawn().unwrap();
+    fn start_server(&self, arguments: &[&str]) -> Child {
+        let child = self.serve_command(arguments).spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
         while UnixStream::connect(self.file("nbd")).is_err() {
             assert!(Instant::now() < deadline, "the server does not start");
@@ -67,8 +70,8 @@ impl ImageFolder {
     /// Connects an NBD client that uses structured replies and has chosen this export.
     fn client(&self, export: &str) -> Client {
         let mut client = self.connect();
-        client.option(STRUCTURED_REPLY, &[]);
-        let replies = client.option(GO, &info_request(export, &[3]));
+        client.send_option(NBD_OPT_STRUCTURED_REPLY, &[]);
+        let replies = client.send_option(NBD_OPT_GO, &info_request(export, &[3]));
         assert_eq!(replies.last(), Some(&(REP_ACK, vec![])), "{export}");
         client
     }
@@ -83,7 +86,7 @@ impl ImageFolder {
     }
 
     /// Returns the exit status of `wearwell check` on an image; `None` if a signal ended it.
-    fn check_status(&self, image: &str) -> Option<i32> {
+    fn check_exit_status(&self, image: &str) -> Option<i32> {
         Command::new(WEARWELL).arg("check").arg(self.file(image)).output().unwrap().status.code()
     }
 
@@ -115,10 +118,10 @@ fn an_export_name_longer_than_nbd_permits_is_refused() {
         ),
         ([&*named(&longest)].to_vec(), [&*named(&too_long)].to_vec()),
     ] {
-        let output = bench.serve(&refused).output().unwrap();
+        let output = bench.serve_command(&refused).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains(refusal), "{}", text(&output.stderr));
-        let output = bench.serve(&permitted).output().unwrap();
+        let output = bench.serve_command(&permitted).output().unwrap();
         assert!(text(&output.stderr).contains("holds no image"), "{}", text(&output.stderr));
     }
 }
@@ -128,14 +131,14 @@ fn images_are_served_by_name_and_closed_together() {
     let bench = ImageFolder::new(&[("a", "16MiB"), ("b", "8MiB")]);
     let exports = ["root=a", "home=b"];
     for round in 1..3_u8 {
-        let server = bench.start(&exports);
+        let server = bench.start_server(&exports);
         let (mut root, mut home) = (bench.client("root"), bench.client("home"));
         if round == 2 {
             assert_eq!((root.read(0, 4096), home.read(0, 4096)), (vec![1; 4096], vec![101; 4096]));
         }
         root.write(0, &[round; 4096]);
         home.write(0, &[round + 100; 4096]);
-        root.request_successfully(FLUSH, 0, 0, 0, &[]);
+        root.request_successfully(NBD_CMD_FLUSH, 0, 0, 0, &[]);
         let stats = bench.send_control_command(r#"{"command": "stats", "export": "home"}"#);
         assert_eq!((&stats["host_writes"], &stats["capacity_bytes"]), (&1.into(), &(8 << 20).into()));
         let health = bench.send_control_command(r#"{"command": "health", "export": "root"}"#);
@@ -148,17 +151,21 @@ fn images_are_served_by_name_and_closed_together() {
             assert!(said.contains(uri), "{said}");
         }
     }
-    assert_eq!((bench.check_status("a"), bench.check_status("b")), (Some(0), Some(0)), "both are closed");
+    assert_eq!(
+        (bench.check_exit_status("a"), bench.check_exit_status("b")),
+        (Some(0), Some(0)),
+        "both are closed"
+    );
 }
 
 #[test]
 fn an_image_that_cannot_be_opened_leaves_the_others_served() {
     let bench = ImageFolder::new(&[("a", "16MiB"), ("b", "8MiB"), ("c", "8MiB")]);
     bench.destroy_image_headers("b");
-    let server = bench.start(&["one=a", "two=b", "three=c", "four=nowhere"]);
+    let server = bench.start_server(&["one=a", "two=b", "three=c", "four=nowhere"]);
     let mut client = bench.connect();
-    assert_eq!(client.option(LIST, &[]).len(), 3, "two exports and an acknowledgement");
-    assert_eq!(client.option(GO, &info_request("two", &[]))[0].0, ERR_UNKNOWN);
+    assert_eq!(client.send_option(NBD_OPT_LIST, &[]).len(), 3, "two exports and an acknowledgement");
+    assert_eq!(client.send_option(NBD_OPT_GO, &info_request("two", &[]))[0].0, ERR_UNKNOWN);
     let mut three = bench.client("three");
     three.write(0, &[3; 4096]);
     drop((client, three));
@@ -170,7 +177,7 @@ fn an_image_that_cannot_be_opened_leaves_the_others_served() {
     }
     assert!(said.lines().any(|line| line.contains(" ERROR export two: ")), "{said}");
     assert_eq!(
-        (bench.check_status("a"), bench.check_status("c")),
+        (bench.check_exit_status("a"), bench.check_exit_status("c")),
         (Some(0), Some(0)),
         "the others are closed"
     );
@@ -181,7 +188,7 @@ fn a_server_whose_images_all_fail_to_open_does_not_start() {
     let bench = ImageFolder::new(&[("a", "8MiB"), ("b", "8MiB")]);
     bench.destroy_image_headers("a");
     bench.destroy_image_headers("b");
-    let output = bench.serve(&["one=a", "two=b"]).output().unwrap();
+    let output = bench.serve_command(&["one=a", "two=b"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("2 of 2 exports failed"), "{}", text(&output.stderr));
     for (arguments, part) in [
@@ -191,7 +198,7 @@ fn a_server_whose_images_all_fail_to_open_does_not_start() {
         (&["one=a", "--export", "other"], "cannot be used with"),
         (&["one=a", "--record", "x.wwt"], "cannot be used with"),
     ] {
-        let output = bench.serve(arguments).output().unwrap();
+        let output = bench.serve_command(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output.stderr).contains(part), "{arguments:?}: {}", text(&output.stderr));
     }
@@ -200,7 +207,7 @@ fn a_server_whose_images_all_fail_to_open_does_not_start() {
 #[test]
 fn top_and_snapshot_print_the_name_of_the_export() {
     let bench = ImageFolder::new(&[("a", "16MiB"), ("b", "8MiB")]);
-    let server = bench.start(&["root=a", "home=b"]);
+    let server = bench.start_server(&["root=a", "home=b"]);
     let run = |arguments: &[&str]| {
         Command::new(WEARWELL).args(arguments).current_dir(bench.0.path()).output().unwrap()
     };
@@ -225,8 +232,8 @@ fn top_and_snapshot_print_the_name_of_the_export() {
     assert_eq!(twice.status.code(), Some(2));
     assert!(text(&twice.stderr).contains("`one` and `two` both name the image a"), "{}", text(&twice.stderr));
     assert_eq!(interrupt_and_wait(server).status.code(), Some(0));
-    assert_eq!(bench.check_status("copy"), Some(0));
-    let served = bench.start(&["only=copy"]);
+    assert_eq!(bench.check_exit_status("copy"), Some(0));
+    let served = bench.start_server(&["only=copy"]);
     let mut client = bench.client("");
     assert_eq!(client.read((16 << 20) - 512, 512), [0; 512], "it is the copy of the larger one");
     drop(client);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use client::{Client, ENOSPC, FLUSH, WRITE};
+use client::{Client, ENOSPC, NBD_CMD_FLUSH, NBD_CMD_WRITE};
 
 use crate::client;
 
@@ -43,7 +43,7 @@ impl ServedImage {
     }
 
     /// Returns a command that starts a server of the image.
-    fn serve(&self) -> Command {
+    fn serve_command(&self) -> Command {
         let mut command = Command::new(WEARWELL);
         self.add_serve_arguments(&mut command);
         command
@@ -51,7 +51,7 @@ impl ServedImage {
 
     /// Returns a command that starts the server from a shell with a file size limit of `limit_kib`: writes beyond that
     /// size fail.
-    fn serve_limited(&self, limit_kib: u64) -> Command {
+    fn serve_command_with_file_size_limit(&self, limit_kib: u64) -> Command {
         let mut command = Command::new("bash");
         let script = format!("trap '' XFSZ; ulimit -f {limit_kib}; exec \"$@\"");
         command.args(["-c", &script, "bash", WEARWELL]);
@@ -67,7 +67,7 @@ impl ServedImage {
     }
 
     /// Starts a server by this command, and returns it when it accepts connections.
-    fn start(&self, mut command: Command) -> Child {
+    fn start_server(&self, mut command: Command) -> Child {
         let mut child = command.spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
         while UnixStream::connect(self.file("nbd")).is_err() {
@@ -119,14 +119,14 @@ fn an_image_counts_its_successive_server_sessions() {
     for (design, durability) in [("page-map", "process"), ("remap", "host")] {
         let bench = ServedImage::new(&["--design", design, "--durability", durability]);
         assert_eq!(bench.check().0, Some(0));
-        let server = bench.start(bench.serve());
+        let server = bench.start_server(bench.serve_command());
         let mut client = bench.client();
         (0..50).for_each(|page| client.write(page * PAGE_BYTES, &page_pattern(page)));
-        client.request_successfully(FLUSH, 0, 0, 0, &[]);
+        client.request_successfully(NBD_CMD_FLUSH, 0, 0, 0, &[]);
         let (status, said) = bench.check();
         assert_eq!(status, Some(3), "{said}");
         assert!(said.contains("in use by another process"), "{said}");
-        let second = bench.serve().arg("--quiet").output().unwrap();
+        let second = bench.serve_command().arg("--quiet").output().unwrap();
         assert_eq!(second.status.code(), Some(1));
         assert!(text(&second.stderr).contains("in use by another process"), "{}", text(&second.stderr));
         drop(client);
@@ -138,7 +138,7 @@ fn an_image_counts_its_successive_server_sessions() {
         assert!(text(&output.stderr).contains(&words), "{}", text(&output.stderr));
         assert_eq!(bench.check().0, Some(1));
 
-        let server = bench.start(bench.serve());
+        let server = bench.start_server(bench.serve_command());
         let mut client = bench.client();
         (0..50).for_each(|page| {
             assert!(client.read(page * PAGE_BYTES, PAGE_BYTES as u32) == page_pattern(page));
@@ -168,15 +168,16 @@ fn an_image_counts_its_successive_server_sessions() {
 fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
     let bench = ServedImage::new(&[]);
     let flash_kib = std::fs::metadata(bench.file("image/flash")).unwrap().len() / 1024;
-    let server = bench.start(bench.serve_limited(flash_kib / 2));
+    let server = bench.start_server(bench.serve_command_with_file_size_limit(flash_kib / 2));
     let mut client = bench.client();
     let mut stored = 0;
     let refused = loop {
-        let reply = client.call(WRITE, 0, stored * PAGE_BYTES, PAGE_BYTES as u32, &page_pattern(stored));
+        let reply =
+            client.call(NBD_CMD_WRITE, 0, stored * PAGE_BYTES, PAGE_BYTES as u32, &page_pattern(stored));
         if reply.errno != 0 {
             break reply;
         }
-        client.request_successfully(FLUSH, 0, 0, 0, &[]);
+        client.request_successfully(NBD_CMD_FLUSH, 0, 0, 0, &[]);
         stored += 1;
     };
     assert_eq!(refused.errno, ENOSPC);
@@ -187,7 +188,7 @@ fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
         refused.message
     );
     assert!(stored > 100, "there was room for half: {stored}");
-    let reply = client.call(FLUSH, 0, 0, 0, &[]);
+    let reply = client.call(NBD_CMD_FLUSH, 0, 0, 0, &[]);
     assert_eq!((reply.errno, &reply.message), (ENOSPC, &refused.message));
     assert!(client.read(0, PAGE_BYTES as u32) == page_pattern(0), "reads go on");
     let health = bench.send_control_command("health");
@@ -204,7 +205,7 @@ fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
     );
     let (status, said) = bench.check();
     assert_eq!(status, Some(1), "{said}");
-    let server = bench.start(bench.serve());
+    let server = bench.start_server(bench.serve_command());
     let mut client = bench.client();
     (0..stored)
         .for_each(|page| assert!(client.read(page * PAGE_BYTES, PAGE_BYTES as u32) == page_pattern(page)));
@@ -218,9 +219,9 @@ fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
 #[test]
 fn a_failed_recording_does_not_leave_the_image_open() {
     let bench = ServedImage::new(&[]);
-    let mut serve = bench.serve();
+    let mut serve = bench.serve_command();
     serve.args(["--record", "/dev/full", "--force"]);
-    let server = bench.start(serve);
+    let server = bench.start_server(serve);
     bench.client().write(0, &page_pattern(0));
     let output = end_server(server, "-TERM");
     let said = text(&output.stderr);
@@ -255,7 +256,8 @@ fn a_file_size_limit_too_small_for_the_image_is_refused_at_start() {
     assert!(status == Some(0) && said.contains("0 unsafe shutdowns"), "{said}");
 }
 
-/// Returns a command that runs `wearwell` under a limit on the size of files, with SIGXFSZ as any shell leaves it.
+/// Returns a command that runs `wearwell` under a limit on the size of files. SIGXFSZ has its default action, which
+/// ends the process.
 fn wearwell_with_file_size_limit(limit_kib: u64) -> Command {
     let mut command = Command::new("bash");
     command.args(["-c", &format!("ulimit -f {limit_kib}; exec \"$@\""), "bash", WEARWELL]);
@@ -290,7 +292,7 @@ fn a_recording_beyond_the_file_size_limit_ends_and_the_device_is_served_on() {
         .args(["serve", "--memory", "--size", "1MiB", "--export", "drive", "--socket"])
         .arg(bench.file("nbd"));
     serve.arg("--record").arg(bench.file("run.ops")).stderr(Stdio::piped());
-    let server = bench.start(serve);
+    let server = bench.start_server(serve);
     let mut client = bench.client();
     let pages = 2 * LIMIT_KIB * 1024 / PAGE_BYTES;
     let content = |page: u64| vec![page as u8 + 1; PAGE_BYTES as usize];
@@ -327,9 +329,9 @@ fn server_sockets_are_private_and_local_host_names_are_accepted() {
     let mode = |name: &str| std::fs::metadata(bench.file(name)).unwrap().permissions().mode() & 0o777;
     for (arguments, expected) in [(&["--tcp", "localhost:0"][..], 0o600), (&["--socket-mode", "660"], 0o660)]
     {
-        let mut command = bench.serve();
+        let mut command = bench.serve_command();
         command.args(arguments);
-        let server = bench.start(command);
+        let server = bench.start_server(command);
         assert_eq!((mode("nbd"), mode("control")), (expected, expected));
         assert_eq!(end_server(server, "-TERM").status.code(), Some(0));
     }
@@ -361,12 +363,12 @@ fn a_refused_listen_address_does_not_count_as_a_session_of_the_image() {
 fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     use wearwell::address::Ppn;
     use wearwell_serve::image::ImageFile;
-    use wearwell_serve::image::layout::{FIXED_RECORD_BYTES, ImageHeader, Layout};
+    use wearwell_serve::image::layout::{ImageHeader, Layout, METADATA_RECORD_BYTES};
     let bench = ServedImage::new(&[]);
-    let server = bench.start(bench.serve());
+    let server = bench.start_server(bench.serve_command());
     let mut client = bench.client();
     (0..200).for_each(|page| client.write(page * PAGE_BYTES, &page_pattern(page)));
-    client.request_successfully(FLUSH, 0, 0, 0, &[]);
+    client.request_successfully(NBD_CMD_FLUSH, 0, 0, 0, &[]);
     drop(client);
     assert_eq!(end_server(server, "-TERM").status.code(), Some(0));
     let image_header = std::fs::read(bench.file("image/superblock")).unwrap();
@@ -375,7 +377,7 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     let copy = layout.mirror_offset(ImageFile::Flash, first);
     for (name, at) in [("image/flash", first as usize), ("image/mirror", copy as usize)] {
         let mut bytes = std::fs::read(bench.file(name)).unwrap();
-        bytes[at..at + 20 * FIXED_RECORD_BYTES].fill(7);
+        bytes[at..at + 20 * METADATA_RECORD_BYTES].fill(7);
         std::fs::write(bench.file(name), bytes).unwrap();
     }
     let files = || {
@@ -383,20 +385,20 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
             .map(|name| std::fs::read(bench.file("image").join(name)).unwrap())
     };
     let before = files();
-    let refused = bench.serve().arg("--read-only").output().unwrap();
+    let refused = bench.serve_command().arg("--read-only").output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
     let sentence = text(&refused.stderr);
     let directory = bench.file("image");
     assert!(sentence.contains(&format!("{}: the image is damaged", directory.display())), "{sentence}");
     assert!(sentence.contains("wearwell serve --rescue"), "{sentence}");
 
-    let mut command = bench.serve();
+    let mut command = bench.serve_command();
     command.arg("--rescue");
-    let server = bench.start(command);
+    let server = bench.start_server(command);
     let mut client = bench.client();
     let mut lost = 0;
     for page in 0..200 {
-        let reply = client.call(client::READ, 0, page * PAGE_BYTES, PAGE_BYTES as u32, &[]);
+        let reply = client.call(client::NBD_CMD_READ, 0, page * PAGE_BYTES, PAGE_BYTES as u32, &[]);
         match reply.errno {
             0 => assert!(reply.data == page_pattern(page), "page {page}"),
             client::EIO => lost += 1,
@@ -404,7 +406,7 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
         }
     }
     assert!((1..=20).contains(&lost), "each page held one: {lost}");
-    assert_eq!(client.call(WRITE, 0, 0, PAGE_BYTES as u32, &page_pattern(0)).errno, 1, "EPERM");
+    assert_eq!(client.call(NBD_CMD_WRITE, 0, 0, PAGE_BYTES as u32, &page_pattern(0)).errno, 1, "EPERM");
     let health = bench.send_control_command("health");
     assert!(health["unproven_logical_pages"].as_u64() >= Some(lost), "{health}");
     assert_eq!(health["critical_warning"], 4);
@@ -422,11 +424,11 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
 #[test]
 fn a_write_cut_off_by_a_disconnect_changes_nothing() {
     let bench = ServedImage::new(&[]);
-    let server = bench.start(bench.serve());
+    let server = bench.start_server(bench.serve_command());
     let mut client = bench.client();
     client.write(0, &page_pattern(1));
     let mut leaver = bench.client();
-    leaver.send(&client::request_bytes(WRITE, 0, 99, 0, PAGE_BYTES as u32));
+    leaver.send(&client::compact_request_header_bytes(NBD_CMD_WRITE, 0, 99, 0, PAGE_BYTES as u32));
     leaver.send(&page_pattern(2)[..2048]);
     drop(leaver);
     std::thread::sleep(Duration::from_millis(50));
@@ -440,7 +442,7 @@ fn a_write_cut_off_by_a_disconnect_changes_nothing() {
 fn options_fixed_by_an_image_are_refused_when_it_is_served() {
     let bench = ServedImage::new(&[]);
     for arguments in [["--design", "remap"], ["--size", "1GiB"], ["--set", "gc.policy=fifo"]] {
-        let output = bench.serve().args(arguments).output().unwrap();
+        let output = bench.serve_command().args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains("cannot be used with"), "{}", text(&output.stderr));
     }
@@ -473,7 +475,7 @@ fn one_path_for_two_sockets_is_refused() {
 #[test]
 fn all_commands_refuse_an_image_in_use_with_the_same_exit_status() {
     let bench = ServedImage::new(&[]);
-    let server = bench.start(bench.serve());
+    let server = bench.start_server(bench.serve_command());
     let commands: [&[&str]; 6] = [
         &["serve", "--image", "image", "--socket", "other"],
         &["repair", "image", "--in-place"],
@@ -490,7 +492,7 @@ fn all_commands_refuse_an_image_in_use_with_the_same_exit_status() {
     assert_eq!(end_server(server, "-TERM").status.code(), Some(0));
 }
 
-/// Bug: a table of the engine that the system refused ended `create` with a panic.
+/// Bug: `create` panicked if the system refused the memory for a table of the engine.
 #[test]
 fn an_image_whose_device_needs_too_much_memory_is_refused_with_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
@@ -511,7 +513,7 @@ fn an_image_whose_device_needs_too_much_memory_is_refused_with_a_sentence() {
 #[test]
 fn a_check_that_finds_corruption_names_the_next_step() {
     let bench = ServedImage::new(&[]);
-    let server = bench.start(bench.serve());
+    let server = bench.start_server(bench.serve_command());
     let written = page_pattern(1);
     bench.client().write(0, &written);
     assert_eq!(end_server(server, "-TERM").status.code(), Some(0));

@@ -45,7 +45,7 @@ impl Server {
     }
 
     /// Ends the server and returns the lines of its log.
-    fn end(self) -> Vec<String> {
+    fn stop_and_read_log_lines(self) -> Vec<String> {
         assert!(Command::new("kill").arg(self.child.id().to_string()).status().unwrap().success());
         let output = self.child.wait_with_output().unwrap();
         assert!(output.status.success());
@@ -92,7 +92,7 @@ fn begins_with_a_time(line: &str) -> bool {
 fn a_server_log_line_has_time_level_connection_export_and_message() {
     let server = Server::start(&[]);
     connect_good_and_bad_client(&server);
-    let lines = server.end();
+    let lines = server.stop_and_read_log_lines();
     assert!(lines.iter().all(|line| begins_with_a_time(line)), "{lines:#?}");
     only_line_containing(&lines, "  INFO serving page-map, 16 MiB at nbd+unix:///disk?socket=");
     let goodbye = only_line_containing(&lines, "the client disconnected");
@@ -111,7 +111,7 @@ fn a_server_log_line_has_time_level_connection_export_and_message() {
 fn log_lines_to_the_systemd_journal_begin_with_their_level() {
     let server = Server::start(&["--log-format", "journal", "--log-level", "debug"]);
     connect_good_and_bad_client(&server);
-    let lines = server.end();
+    let lines = server.stop_and_read_log_lines();
     assert!(only_line_containing(&lines, "serving page-map").starts_with("<6>serving page-map"));
     assert!(
         only_line_containing(&lines, "sent bytes that are no NBD request")
@@ -148,13 +148,13 @@ fn standard_error_connected_to_the_systemd_journal_is_recognised() {
 fn the_log_level_suppresses_less_important_events() {
     let server = Server::start(&["--log-level", "warn"]);
     connect_good_and_bad_client(&server);
-    let lines = server.end();
+    let lines = server.stop_and_read_log_lines();
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(lines[0].contains("  WARN connection{number="), "{lines:#?}");
     for silent in [&["--quiet"][..], &["--log-level", "off"]] {
         let server = Server::start(silent);
         connect_good_and_bad_client(&server);
-        assert_eq!(server.end(), Vec::<String>::new());
+        assert_eq!(server.stop_and_read_log_lines(), Vec::<String>::new());
     }
 }
 
@@ -166,7 +166,7 @@ fn a_closed_log_output_does_not_end_the_server() {
     connect_good_and_bad_client(&server);
     let mut client = server.client();
     drop(client.write_all(&[7; 28]));
-    assert_eq!(server.end(), Vec::<String>::new(), "it ends in order");
+    assert_eq!(server.stop_and_read_log_lines(), Vec::<String>::new(), "it ends in order");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn a_refused_request_is_logged_at_debug_level() {
     client.read_exact(&mut reply).unwrap();
     assert_eq!(reply[4..8], [0, 0, 0, 22], "EINVAL");
     drop(client);
-    let lines = server.end();
+    let lines = server.stop_and_read_log_lines();
     let refusal = only_line_containing(
         &lines,
         "a request is refused: the range of 4096 bytes from byte 4278190080 on reaches beyond",
@@ -212,7 +212,7 @@ fn serve_options_set_the_limits_of_a_server() {
     assert_eq!(second.read(&mut [0; 18]).unwrap(), 0, "a second client is turned away");
     client.write_all(b"\0\0\0\x03").unwrap();
     drop(client);
-    let lines = server.end();
+    let lines = server.stop_and_read_log_lines();
     assert!(
         lines
             .iter()

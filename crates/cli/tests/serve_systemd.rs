@@ -18,8 +18,8 @@ const SERVE: [&str; 5] = ["serve", "--memory", "--size", "16MiB", "--socket-acti
 const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Returns a command that is started as systemd starts a service: the sockets are its file descriptors from 3 on, and
-/// environment variables describe them. A shell that receives the sockets as its standard input and output passes them
-/// on.
+/// environment variables describe them. A shell gets the sockets as standard input and output (0 and 1), moves them to
+/// 3 and 4, and then executes the command.
 fn command_with_sockets(sockets: Vec<OwnedFd>, names: &str, pid: &str) -> Command {
     let script = format!(
         "exec 3<&0 4<&1 </dev/null >&2; export LISTEN_PID={pid} LISTEN_FDS={} LISTEN_FDNAMES={names}; exec \"$@\"",
@@ -39,11 +39,12 @@ struct Notifications(UnixDatagram);
 impl Notifications {
     /// Binds a datagram socket at this path.
     fn at(path: &Path) -> Self {
-        Self::of(UnixDatagram::bind(path).unwrap())
+        Self::of_bound_socket(UnixDatagram::bind(path).unwrap())
     }
 
-    /// Uses a bound datagram socket, with a limit on the time that a test waits.
-    fn of(socket: UnixDatagram) -> Self {
+    /// Creates the receiver of notifications from a bound datagram socket, and limits the time that a test waits for
+    /// one.
+    fn of_bound_socket(socket: UnixDatagram) -> Self {
         socket.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
         Self(socket)
     }
@@ -113,7 +114,7 @@ fn systemd_socket_names_select_the_protocol_also_over_tcp() {
     let address = nbd.local_addr().unwrap();
     let name = format!("wearwell-test-{}", std::process::id());
     let abstract_address = SocketAddr::from_abstract_name(&name).unwrap();
-    let notifications = Notifications::of(UnixDatagram::bind_addr(&abstract_address).unwrap());
+    let notifications = Notifications::of_bound_socket(UnixDatagram::bind_addr(&abstract_address).unwrap());
     let mut command = command_with_sockets(vec![control.into(), nbd.into()], "control:nbd", "$$");
     let child = command.args(SERVE).env("NOTIFY_SOCKET", format!("@{name}")).spawn().unwrap();
     notifications.wait_for("READY=1");

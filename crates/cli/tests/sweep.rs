@@ -27,7 +27,7 @@ fn wearwell(arguments: &[&str]) -> Output {
 }
 
 /// Writes a sweep file with the text `file` to `folder`, and runs `wearwell sweep` on it with additional arguments.
-fn sweep(folder: &Path, file: &str, more: &[&str]) -> Output {
+fn run_sweep_command(folder: &Path, file: &str, more: &[&str]) -> Output {
     let path = folder.join("sweep.toml");
     fs::write(&path, file).unwrap();
     wearwell(&[&["sweep", path.to_str().unwrap()], more].concat())
@@ -44,7 +44,7 @@ fn sweep_result_json(output: &Output) -> Value {
 }
 
 /// Returns the fields that identify a run of a sweep, and its numbers of programs and erases, as text.
-fn identity_and_figures(run: &Value) -> [String; 5] {
+fn identifying_fields_and_figures(run: &Value) -> [String; 5] {
     let over_provisioning = &run["device"]["over_provisioning"];
     assert!(over_provisioning.is_f64(), "{over_provisioning}");
     [&run["seed"], over_provisioning, &run["config"]["gc"]["policy"], &run["programs"], &run["erases"]]
@@ -52,8 +52,9 @@ fn identity_and_figures(run: &Value) -> [String; 5] {
 }
 
 /// Returns the identifying fields and the main figures of all runs of a sweep, sorted.
-fn identities_and_figures(result: &Value) -> Vec<[String; 5]> {
-    let mut runs: Vec<_> = result["runs"].as_array().unwrap().iter().map(identity_and_figures).collect();
+fn identifying_fields_and_figures_of_runs(result: &Value) -> Vec<[String; 5]> {
+    let mut runs: Vec<_> =
+        result["runs"].as_array().unwrap().iter().map(identifying_fields_and_figures).collect();
     runs.sort();
     runs
 }
@@ -61,7 +62,7 @@ fn identities_and_figures(result: &Value) -> Vec<[String; 5]> {
 #[test]
 fn sweep_runs_equal_compare_runs_with_the_same_settings() {
     let folder = tempfile::tempdir().unwrap();
-    let done = sweep(folder.path(), SWEEP_FILE, &["--jobs", "2", "--json", "-"]);
+    let done = run_sweep_command(folder.path(), SWEEP_FILE, &["--jobs", "2", "--json", "-"]);
     assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     let result = sweep_result_json(&done);
     assert_eq!(result["failures"].as_array().unwrap().len(), 0);
@@ -82,11 +83,11 @@ fn sweep_runs_equal_compare_runs_with_the_same_settings() {
             "--json",
             "-",
         ]);
-        compared.extend(identities_and_figures(&sweep_result_json(&done)));
+        compared.extend(identifying_fields_and_figures_of_runs(&sweep_result_json(&done)));
     }
     compared.sort();
     assert_eq!(compared.len(), 8);
-    assert_eq!(identities_and_figures(&result), compared);
+    assert_eq!(identifying_fields_and_figures_of_runs(&result), compared);
 }
 
 #[test]
@@ -94,7 +95,7 @@ fn a_resumed_sweep_executes_only_unfinished_runs() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept");
     let resume = ["--resume", kept.to_str().unwrap(), "--json", "-"];
-    let first = sweep_result_json(&sweep(folder.path(), SWEEP_FILE, &resume));
+    let first = sweep_result_json(&run_sweep_command(folder.path(), SWEEP_FILE, &resume));
     let stamps = || {
         let files = fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap());
         let mut stamps: Vec<_> =
@@ -104,34 +105,38 @@ fn a_resumed_sweep_executes_only_unfinished_runs() {
     };
     let before = stamps();
     assert_eq!(before.len(), 8);
-    assert_eq!(sweep_result_json(&sweep(folder.path(), SWEEP_FILE, &resume)), first);
+    assert_eq!(sweep_result_json(&run_sweep_command(folder.path(), SWEEP_FILE, &resume)), first);
     assert_eq!(stamps(), before);
     let extended = SWEEP_FILE.replace("[1, 2]", "[1, 2, 3]");
-    let more = sweep_result_json(&sweep(folder.path(), &extended, &resume));
+    let more = sweep_result_json(&run_sweep_command(folder.path(), &extended, &resume));
     assert_eq!(more["runs"].as_array().unwrap().len(), 12);
     let after = stamps();
     assert_eq!((after.len(), after.iter().filter(|one| before.contains(one)).count()), (12, 8));
 }
 
-/// Bug: a copy of another run's file under the name of a run stood in that run's row.
+/// Bug: if the stored file of a run was replaced by a copy of another run's file, the table showed the result of the
+/// other run.
 #[test]
 fn a_stored_run_under_the_name_of_another_run_is_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept");
     let resume = ["--resume", kept.to_str().unwrap(), "--json", "-"];
-    let first = sweep_result_json(&sweep(folder.path(), SWEEP_FILE, &resume));
+    let first = sweep_result_json(&run_sweep_command(folder.path(), SWEEP_FILE, &resume));
     let mut files: Vec<_> = fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let replaced = fs::read_to_string(&files[1]).unwrap();
     fs::copy(&files[0], &files[1]).unwrap();
-    let again = sweep_result_json(&sweep(folder.path(), SWEEP_FILE, &resume));
-    assert_eq!(identities_and_figures(&again), identities_and_figures(&first));
+    let again = sweep_result_json(&run_sweep_command(folder.path(), SWEEP_FILE, &resume));
+    assert_eq!(
+        identifying_fields_and_figures_of_runs(&again),
+        identifying_fields_and_figures_of_runs(&first)
+    );
     let repeated = fs::read_to_string(&files[1]).unwrap();
     let key_line = |text: &str| text.lines().nth(1).unwrap().to_owned();
     assert_eq!(key_line(&repeated), key_line(&replaced));
 }
 
-/// Bug: with a content model, the runs on an input with contents failed, although the model was meant for another input.
+/// Bug: with a content model, runs on an input with contents failed, although the model was meant for another input.
 #[test]
 fn a_sweep_mixes_inputs_with_and_without_contents() {
     let folder = tempfile::tempdir().unwrap();
@@ -146,7 +151,7 @@ fn a_sweep_mixes_inputs_with_and_without_contents() {
             trace.to_str().unwrap()
         )
     };
-    let done = sweep(folder.path(), &file("'uniform:pages=2000,requests=100'"), &["--json", "-"]);
+    let done = run_sweep_command(folder.path(), &file("'uniform:pages=2000,requests=100'"), &["--json", "-"]);
     assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     let sentence = "written.csv: content.model has no effect";
     assert_eq!(stderr(&done).matches(sentence).count(), 1, "{}", stderr(&done));
@@ -155,7 +160,7 @@ fn a_sweep_mixes_inputs_with_and_without_contents() {
     let noted: Vec<bool> = result["runs"].as_array().unwrap().iter().map(has_note).collect();
     assert_eq!(noted, [true, false]);
     // On the only input, the model is a mistake.
-    let alone = sweep(folder.path(), &file(""), &[]);
+    let alone = run_sweep_command(folder.path(), &file(""), &[]);
     assert_eq!(alone.status.code(), Some(3), "{}", stderr(&alone));
     assert!(stderr(&alone).contains("content.model has no effect"), "{}", stderr(&alone));
 }
@@ -167,7 +172,7 @@ fn a_failed_run_of_a_sweep_is_a_row_and_the_other_runs_continue() {
     let file = SWEEP_FILE
         .replace("designs = [", "traces = [\"nowhere.csv\"]\ndesigns = [")
         .replace("[0.07, 0.28]", "[0.07, 9.0]");
-    let done = sweep(folder.path(), &file, &["--json", "-", "--csv", csv.to_str().unwrap()]);
+    let done = run_sweep_command(folder.path(), &file, &["--json", "-", "--csv", csv.to_str().unwrap()]);
     assert_eq!(done.status.code(), Some(3), "{}", stderr(&done));
     let result = sweep_result_json(&done);
     assert_eq!(result["runs"].as_array().unwrap().len(), 4);
@@ -191,7 +196,7 @@ fn a_failed_run_of_a_sweep_is_a_row_and_the_other_runs_continue() {
 fn mistakes_in_a_sweep_file_are_refused_before_any_run() {
     let folder = tempfile::tempdir().unwrap();
     let is_refused = |from: &str, to: &str, part: &str| {
-        let done = sweep(folder.path(), &SWEEP_FILE.replace(from, to), &[]);
+        let done = run_sweep_command(folder.path(), &SWEEP_FILE.replace(from, to), &[]);
         assert_eq!(done.status.code(), Some(2), "{to}: {}", stderr(&done));
         assert!(stderr(&done).contains(part), "`{part}` is missing in: {}", stderr(&done));
     };

@@ -91,7 +91,7 @@ fn names_in_a_watch_page_are_escaped() {
 
 /// Runs the commands of docs/watch.md as a reader types them.
 #[test]
-fn every_command_of_the_watch_document_writes_a_page() {
+fn every_command_of_the_watch_document_writes_an_html_page() {
     let folder = tempfile::tempdir().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     std::os::unix::fs::symlink(root.join("traces"), folder.path().join("traces")).unwrap();

@@ -1,10 +1,11 @@
-//! Refuses parts of a design that cannot be combined, and finds changes of the configuration with which they can be.
+//! Refuses a design whose parts cannot be combined, and searches for changes of the configuration that make them
+//! compatible.
 //!
-//! The changes are found by trying. Single changes are tried first: other values of map, page validity, reverse map and
-//! survival, fewer content mechanisms, and settings of the user left out. Then two to four of these are tried together.
-//! So the engine's table of rules is the only one, and no rule refuses the advised configuration. (A device may still
-//! be refused for its layout.) A refused configuration costs up to some ten thousand trials, which take less than a
-//! second.
+//! The changes are found by trying. Single changes are tried first: another map, page-validity store, reverse map or
+//! persistence (way to survive a loss of power), fewer content mechanisms, and settings of the user left out. Then two
+//! to four of these are tried together. So the rules of the engine are not repeated here, and none of them refuses the
+//! advised configuration. (A device may still be refused for its layout.) A refused configuration costs up to some ten
+//! thousand trials, which take less than a second.
 //!
 //! Invariant: with the advised change the engine can combine the parts, and no setting of the user loses its effect.
 
@@ -14,8 +15,8 @@ use wearwell::design::Parts;
 use super::parts::{names_of_parts, setting_text_of_name};
 use super::{
     Config, ConfigError, ContentMechanismList, ContentMechanismName, DeviceConfig, MapName, MappingConfig,
-    MetadataName, PartsConfig, Policy, RecoveryConfig, ResolvedDevice, ReverseMapName, SurvivalName,
-    ValidityName, WearConfig,
+    MetadataGcName, PartsConfig, PersistenceName, RecoveryConfig, ResolvedDevice, ReverseMapName,
+    ValidityStoreName, VictimPolicyName, WearConfig,
 };
 
 /// Hardware with which a device is assumed to survive a loss of power.
@@ -28,8 +29,9 @@ enum PowerLossAssumption {
 }
 
 impl PowerLossAssumption {
-    /// Returns the parts of the design called `design`, without a battery if this assumption excludes one.
-    fn parts_of(
+    /// Returns the parts (map, page validity, ...) of the design called `design`, without a battery if this assumption
+    /// about the hardware excludes one.
+    fn design_parts_under_assumption(
         self,
         config: &Config,
         design: &str,
@@ -54,16 +56,15 @@ struct KeyChange {
     /// `None` if there is no such key.
     replaced_key: Option<&'static str>,
     /// The configuration with this change.
-    config: Config,
+    changed_config: Config,
 }
 
 impl Config {
     /// Returns the parts of the design called `design`; those that the section `[parts]` sets replace the design's own.
     ///
-    /// # Errors
-    /// [`ConfigError::UnknownName`]; [`ConfigError::InvalidValue`] if a part is chosen twice;
-    /// [`ConfigError::IncompatibleParts`] if the parts cannot be combined; this error names changes of the
-    /// configuration with which they can.
+    /// # Errors [`ConfigError::UnknownName`]; [`ConfigError::InvalidValue`] if a part is chosen twice;
+    /// [`ConfigError::IncompatibleParts`] if the parts cannot be combined; this error advises changes of the
+    /// configuration that make them compatible.
     pub fn design_parts(&self, design: &str, resolved: &ResolvedDevice) -> Result<Parts, ConfigError> {
         self.compatible_parts(design, resolved, PowerLossAssumption::AsDesigned)
     }
@@ -73,7 +74,11 @@ impl Config {
     ///
     /// # Errors
     /// Those of [`Self::design_parts`].
-    pub fn image_parts(&self, design: &str, resolved: &ResolvedDevice) -> Result<Parts, ConfigError> {
+    pub fn design_parts_for_image(
+        &self,
+        design: &str,
+        resolved: &ResolvedDevice,
+    ) -> Result<Parts, ConfigError> {
         self.compatible_parts(design, resolved, PowerLossAssumption::NoBattery)
     }
 
@@ -84,7 +89,7 @@ impl Config {
         resolved: &ResolvedDevice,
         power_loss_assumption: PowerLossAssumption,
     ) -> Result<Parts, ConfigError> {
-        let parts = power_loss_assumption.parts_of(self, design, resolved)?;
+        let parts = power_loss_assumption.design_parts_under_assumption(self, design, resolved)?;
         match parts.require_compatible() {
             Ok(()) => Ok(parts),
             Err(Error::IncompatibleParts { reason }) => Err(ConfigError::IncompatibleParts {
@@ -97,7 +102,7 @@ impl Config {
     }
 }
 
-/// Search for changes of a refused configuration with which the parts of its design can be combined.
+/// Search for changes of a refused configuration that make the parts of its design compatible.
 struct ConfigChangeSearch<'a> {
     /// Name of the design.
     design: &'a str,
@@ -110,8 +115,8 @@ struct ConfigChangeSearch<'a> {
 }
 
 impl ConfigChangeSearch<'_> {
-    /// Returns the changes of the configuration with which the parts can be combined, as the predicate of a sentence:
-    /// `choose parts.map=flat, or leave recovery.by out`. `parts` are those that cannot be combined.
+    /// Returns changes of the configuration that make the parts compatible, as the verb phrase of a sentence: `choose
+    /// parts.map=flat, or leave recovery.by out`. `parts` are the incompatible parts.
     fn advice(&self, parts: &Parts) -> String {
         let present = names_of_parts(parts, self.resolved.logical_pages);
         let ignored_before = self.keys_without_effect(self.refused);
@@ -141,13 +146,17 @@ impl ConfigChangeSearch<'_> {
 
     /// Returns whether the parts of the design cannot be combined even if no setting changes them.
     fn is_design_itself_refused(&self) -> bool {
-        let parts = self.power_loss_assumption.parts_of(&Config::default(), self.design, self.resolved);
+        let parts = self.power_loss_assumption.design_parts_under_assumption(
+            &Config::default(),
+            self.design,
+            self.resolved,
+        );
         parts.is_ok_and(|parts| parts.require_compatible().is_err())
     }
 
-    /// Returns the first accepted combination of the changes `made`, which `config` already has, with `count` more.
-    /// Each key is changed at most once. `present` are the parts of the refused design, and `ignored_before` the
-    /// settings that had no effect before the changes.
+    /// Searches for `count` further changes of `config`, which already has the changes `made`. Returns all changes of
+    /// the first accepted combination. Each key is changed at most once. `present` are the parts of the refused design,
+    /// and `ignored_before` the settings that had no effect before the changes.
     fn first_accepted_changes(
         &self,
         config: &Config,
@@ -161,7 +170,13 @@ impl ConfigChangeSearch<'_> {
         changes.into_iter().filter(|change| change.key > last_key).find_map(|change| {
             let all = [made, std::slice::from_ref(&change)].concat();
             if count > 1 {
-                return self.first_accepted_changes(&change.config, &all, count - 1, present, ignored_before);
+                return self.first_accepted_changes(
+                    &change.changed_config,
+                    &all,
+                    count - 1,
+                    present,
+                    ignored_before,
+                );
             }
             self.is_accepted(&change, ignored_before).then_some(all)
         })
@@ -170,18 +185,19 @@ impl ConfigChangeSearch<'_> {
     /// Returns whether, after the change, the parts can be combined and no setting of the user loses its effect.
     /// `ignored_before` are the keys of the settings that had no effect before the change.
     fn is_accepted(&self, change: &KeyChange, ignored_before: &[String]) -> bool {
-        let config = &change.config;
+        let config = &change.changed_config;
         // Which parts can be combined does not depend on the device, and the changed configuration may not fit this
         // one.
         let on_any_device = Config { device: DeviceConfig::default(), ..config.clone() };
         let resolved = on_any_device.resolve_device(ADVICE_FOOTPRINT_PAGES);
-        let parts =
-            resolved.and_then(|resolved| self.power_loss_assumption.parts_of(config, self.design, &resolved));
+        let parts = resolved.and_then(|resolved| {
+            self.power_loss_assumption.design_parts_under_assumption(config, self.design, &resolved)
+        });
         let Ok(parts) = parts else { return false };
         // Without a battery, some values of `parts.survives` stand for another one.
         let is_as_chosen = config.parts.survives.is_none_or(|name| {
             Some(name) == self.refused.parts.survives
-                || name == SurvivalName::of_persistence(parts.persistence)
+                || name == PersistenceName::of_persistence(parts.persistence)
         });
         is_as_chosen
             && parts.require_compatible().is_ok()
@@ -197,14 +213,14 @@ impl ConfigChangeSearch<'_> {
 
 /// Pages of 4 KiB that the input touches, for the device on which changes of the configuration are tried.
 const ADVICE_FOOTPRINT_PAGES: u64 = 1 << 16;
-/// Maximum number of changes that advice names together, if only all of them suffice.
+/// Maximum number of changes that advice combines, if no smaller number of changes makes the parts compatible.
 const MAX_ADVISED_CHANGES: usize = 4;
 
 /// Kinds of L2P maps, in the order in which advice tries them.
 const MAPS: [MapName; 3] = [MapName::Cached, MapName::Flat, MapName::Lazy];
 /// Kinds of page-validity stores, in the order in which advice tries them.
-const VALIDITY_STORES: [ValidityName; 4] =
-    [ValidityName::Ram, ValidityName::Bitmap, ValidityName::Log, ValidityName::Gecko];
+const VALIDITY_STORES: [ValidityStoreName; 4] =
+    [ValidityStoreName::Ram, ValidityStoreName::Bitmap, ValidityStoreName::Log, ValidityStoreName::Gecko];
 /// Kinds of reverse maps, in the order in which advice tries them.
 const REVERSE_MAPS: [ReverseMapName; 5] = [
     ReverseMapName::Ideal,
@@ -214,14 +230,14 @@ const REVERSE_MAPS: [ReverseMapName; 5] = [
     ReverseMapName::None,
 ];
 /// Means by which data survives a loss of power, in the order in which advice tries them.
-const PERSISTENCES: [SurvivalName; 7] = [
-    SurvivalName::NvramMap,
-    SurvivalName::OobScan,
-    SurvivalName::NvramEntries,
-    SurvivalName::Backward,
-    SurvivalName::BackwardSynchronising,
-    SurvivalName::BatteryFlush,
-    SurvivalName::Battery,
+const PERSISTENCES: [PersistenceName; 7] = [
+    PersistenceName::NvramMap,
+    PersistenceName::OobScan,
+    PersistenceName::NvramEntries,
+    PersistenceName::Backward,
+    PersistenceName::BackwardSynchronising,
+    PersistenceName::BatteryFlush,
+    PersistenceName::Battery,
 ];
 
 /// The key of a setting, and a function that resets the setting to its default.
@@ -262,7 +278,7 @@ fn single_key_changes(config: &Config, present: &PartsConfig) -> Vec<KeyChange> 
             if let Some(value) = &value {
                 changed.origins.record_setting_origin(&format!("{key}={value}"));
             }
-            changes.push(KeyChange { key, value, replaced_key, config: changed });
+            changes.push(KeyChange { key, value, replaced_key, changed_config: changed });
         }
     };
     let replaced = |is_set: bool, key: &'static str| is_set.then_some(key);
@@ -307,9 +323,9 @@ fn single_key_changes(config: &Config, present: &PartsConfig) -> Vec<KeyChange> 
         });
     }
     add("gc.metadata", Some("greedy".into()), None, &|config| {
-        config.gc.metadata = Some(MetadataName::Greedy);
+        config.gc.metadata = Some(MetadataGcName::Greedy);
     });
-    add("gc.policy", Some("greedy".into()), None, &|config| config.gc.policy = Policy::Greedy);
+    add("gc.policy", Some("greedy".into()), None, &|config| config.gc.policy = VictimPolicyName::Greedy);
     for (key, apply) in REMOVABLE_SETTINGS {
         add(key, None, None, &apply);
     }
@@ -330,8 +346,8 @@ fn lists_with_one_mechanism_less(mechanisms: Option<&ContentMechanismList>) -> V
     lists
 }
 
-/// Returns the text of changes of which any one suffices, as the predicate of a sentence: `choose parts.map=flat or
-/// lazy, or leave recovery.by out`.
+/// Returns the text of alternative changes, each of which alone makes the parts compatible, as the verb phrase of a
+/// sentence: `choose parts.map=flat or lazy, or leave recovery.by out`.
 fn changes_text(changes: &[&KeyChange]) -> String {
     let of_one_key = |of_key: &[&KeyChange]| {
         let KeyChange { key, replaced_key, .. } = of_key[0];

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::content::dedup::DedupOptions;
-use wearwell::content::recycle::{HistoryScope, RecycleOptions};
+use wearwell::content::recycle::{DeadPageHistoryScope, RecycleOptions};
 use wearwell::design::{self, DeltaOptions, Parts, SharingOptions, delta_with_journal};
 use wearwell::gc::GcOptions;
 use wearwell::mapping::{DemandPagedMapOptions, JournalOptions};
@@ -54,22 +54,22 @@ pub struct RemapConfig {
     /// Size of the reverse map in NVRAM, or of its log on flash, MiB. Absent: the Remap-SSD paper's ratio of 80 MiB to
     /// 36 GiB of flash.
     pub size_mib: Option<f64>,
-    /// Bytes of an NVRAM segment of the reverse map.
+    /// Size of an NVRAM segment of the reverse map, bytes.
     pub segment_bytes: u32,
     /// Deduplicate host writes too, and not only execute the host's remap commands.
     pub dedup: bool,
     /// Entries of the content index (fingerprint to stored page) that deduplication searches; absent = determined by
     /// `index_share`.
     pub index_entries: Option<u32>,
-    /// Entries of the content index (fingerprint to stored page) per exported page, greater than 0 and at most 1; the
-    /// index has at least 131,072 entries. Absent = an entry for every stored page, but on the design wearwell one for
-    /// 64 exported pages.
+    /// Number of entries of the content index (fingerprint to stored page), as a share of the exported pages, greater
+    /// than 0 and at most 1; the index has at least 131,072 entries. Absent: an entry for every stored page; on the
+    /// design wearwell, 1/64 of the exported pages.
     pub index_share: Option<f64>,
     /// Read the stored page and compare its bytes before a host write is deduplicated, that is, mapped to the stored
     /// page.
     pub verify_on_hit: bool,
-    /// Keep reference counts only for flash pages that several logical pages share, instead of a 4-bit count for every
-    /// flash page.
+    /// Keep reference counts only for flash pages that several logical pages share, instead of a 4-bit reference count
+    /// for every flash page.
     pub sparse_counts: bool,
     /// A remap command of several pages takes effect entirely or not at all; reverse-map entries take 24 bytes instead
     /// of 16.
@@ -96,11 +96,11 @@ impl Default for RemapConfig {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ContentTablesConfig {
-    /// Bytes of controller RAM per flash page that the tables of content mechanisms may take: who refers to shared
-    /// pages, deltas, directory of chunks. While they are full, pages are stored whole. Absent: no limit, and 1/8 on
-    /// the design `wearwell`.
+    /// Limit of the controller RAM for the tables of content mechanisms (referrers of shared pages, deltas, directory
+    /// of chunks), bytes per flash page. While the tables are full, pages are stored whole. Absent: 1/8 on the design
+    /// `wearwell`, no limit on other designs.
     pub content_bytes_per_page: Option<f64>,
-    /// Least limit of the controller RAM for the tables of content mechanisms, MiB. Absent: 16.
+    /// Minimum of the limit that `content_bytes_per_page` sets, MiB: a smaller limit is raised to it. Absent: 16.
     pub content_least_mib: Option<f64>,
 }
 
@@ -108,7 +108,7 @@ pub struct ContentTablesConfig {
 /// 512 GiB, 16 MiB.
 const WEARWELL_CONTENT_TABLE_BYTES_PER_PAGE: f64 = 0.125;
 
-/// Least limit of the controller RAM for the tables of content mechanisms if none is configured, MiB.
+/// Minimum of the RAM limit for the tables of content mechanisms if none is configured, MiB.
 const MIN_CONTENT_TABLE_LIMIT_MIB: f64 = 16.0;
 
 impl Config {
@@ -193,11 +193,12 @@ impl RemapConfig {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeltaConfig {
-    /// Entries of the delta design's table of access counts, which finds hot pages. Absent: as many as `cache_entries`;
-    /// on other designs with a map on flash one for 32 logical pages, but beyond 131,072 entries only one for 128; with
-    /// tables in RAM one for 16.
+    /// Entries of the table of access counts by which delta encoding finds hot pages. Absent: with a map in RAM, 1/16
+    /// of the logical pages; on the design `delta` with a map on flash, `cache_entries`; on other designs with a map on
+    /// flash, 1/16 of the logical pages, but at most 131,072 or 1/128 of the logical pages, whichever is larger.
     pub heat_entries: Option<u32>,
-    /// Number of accesses from which a logical page counts as hot, for reads and for writes.
+    /// Number of reads from which a logical page counts as read-hot, and number of writes from which it counts as
+    /// write-hot.
     pub hot_accesses: u8,
     /// Pages of deltas that are filled at the same time in RAM before they are programmed (the paper's temp buffer).
     pub open_pages: u32,
@@ -207,7 +208,8 @@ pub struct DeltaConfig {
     /// Host writes between two scans for deltas of pages that are no longer written often (such deltas are merged into
     /// their pages); 0 = no scans.
     pub scan_interval_writes: u32,
-    /// Approximate number of deltas that one scan for deltas of rarely written pages visits.
+    /// Approximate number of deltas that one scan examines. The scan looks for deltas of pages that are no longer
+    /// written often.
     pub scan_entries: u32,
     /// Share of the spare (over-provisioned) space that pages of deltas may use.
     pub area_share: f64,
@@ -272,26 +274,26 @@ impl DeltaConfig {
 pub struct RecycleConfig {
     /// Which dead (invalid) pages the fingerprint store keeps, so that a write of equal content can revive them.
     pub policy: RecyclePolicy,
-    /// Entries of the fingerprint store (contents of dead pages). Absent: 131072, or 1.25 % of the device's pages if
-    /// that is less (the paper's ratio).
+    /// Entries of the fingerprint store, the table with the contents of dead pages. Absent: 131072, or 1.25 % of the
+    /// device's pages if that is less (the paper's ratio).
     pub entries: Option<u32>,
-    /// Dead pages of which RAM holds the history (owner, older and newer versions). Absent: `store` for the design
+    /// Which dead pages have a history (owner, older and newer versions) in RAM. Absent: `store` for the design
     /// wearwell, `all` for others.
-    pub history: Option<HistoryName>,
-    /// Fast loading: number of logical pages on each side of a hit in the fingerprint store whose dead pages are loaded
-    /// into the store too.
+    pub history: Option<DeadPageHistoryName>,
+    /// Window of fast loading, in logical pages on each side: after a hit in the fingerprint store, the dead pages of
+    /// so many neighbours of the logical page are loaded into the store too.
     pub window: u32,
-    /// Relative growth of a page's popularity per read (the paper's alpha), 0.10 to 0.15.
+    /// Relative growth of a page's popularity per read (alpha in the recyclable-SSD paper), 0.10 to 0.15.
     pub alpha: f64,
-    /// Relative decay of a dead page's recycle probability per newer version of its logical page (the paper's beta),
-    /// 0.15 to 0.20.
+    /// Relative decrease of a dead page's recycle probability per newer version of its logical page (beta in the
+    /// recyclable-SSD paper), 0.15 to 0.20.
     pub beta: f64,
     /// Read the dead page and compare its bytes before a write of equal content revives it.
     pub verify_on_hit: bool,
     /// Compute the rank of every hit in the fingerprint store (the comparisons of a linear search), for the run record.
     pub count_comparisons: bool,
-    /// Age of a dead page, in flash programs since its block was opened, beyond which it is not revived. Absent: pages
-    /// do not age.
+    /// Maximum age at which a dead page is revived, in flash programs since its block was opened. Absent: pages do not
+    /// age.
     pub refresh_age_programs: Option<u64>,
 }
 
@@ -319,20 +321,20 @@ impl Default for RecycleConfig {
 pub enum RecyclePolicy {
     /// Keeps the most recently used dead pages, in an LRU queue.
     Lru,
-    /// Keeps the dead pages with the highest recycle probability (estimated from reads and newer versions).
+    /// Probability-based: keeps the dead pages with the highest recycle probability (estimated from reads and newer
+    /// versions).
     Prob,
-    /// Keeps the dead pages with the highest recycle probability, with fast loading: a hit also loads dead pages of its
-    /// logical neighbours.
+    /// Probability-based with fast loading: keeps the dead pages with the highest recycle probability; a hit also loads
+    /// dead pages of its logical neighbours.
     ProbFl,
-    /// Keeps every dead page, in an unbounded fingerprint store.
+    /// Infinite: keeps every dead page, in an unbounded fingerprint store.
     Inf,
 }
 
-/// Scopes of the history of dead pages that recycling keeps in RAM: for which dead pages, and for which pages reads are
-/// counted.
+/// Scopes of the history that recycling keeps in RAM: which dead pages it covers, and which pages have read counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum HistoryName {
+pub enum DeadPageHistoryName {
     /// History of all dead pages, and read counts of all pages, as in the paper: 12.5 bytes of RAM per physical page
     /// and 4 per logical page.
     All,
@@ -341,12 +343,12 @@ pub enum HistoryName {
     Store,
 }
 
-impl HistoryName {
-    /// Returns the option of the engine that this name selects.
-    pub(crate) fn history_scope(self) -> HistoryScope {
+impl DeadPageHistoryName {
+    /// Returns the scope of the history of dead pages, in the engine's form, that this name selects.
+    pub(crate) fn dead_page_history_scope(self) -> DeadPageHistoryScope {
         match self {
-            Self::All => HistoryScope::AllPages,
-            Self::Store => HistoryScope::FingerprintStore,
+            Self::All => DeadPageHistoryScope::AllPages,
+            Self::Store => DeadPageHistoryScope::FingerprintStore,
         }
     }
 }

@@ -7,8 +7,8 @@
 use wearwell::nand::{FlashTiming, Geometry};
 
 use super::{
-    Arrival, Config, DeviceConfig, Origins, Policy, Precondition, PreconditionConfig, ReplayConfig,
-    ResolvedDevice, SpareOf,
+    Arrival, Config, DeviceConfig, Origins, OverProvisioningBase, Precondition, PreconditionConfig,
+    ReplayConfig, ResolvedDevice, VictimPolicyName,
 };
 
 impl Config {
@@ -26,7 +26,7 @@ impl Config {
         // A share would be applied to more blocks than the threshold was computed from, and so raise it.
         config.gc.free_share = None;
         config.gc.background_share = Some(self.gc.background_share.unwrap_or(0.0));
-        if self.gc.policy == Policy::DChoices {
+        if self.gc.policy == VictimPolicyName::DChoices {
             config.gc.d = Some(self.gc.random_victim_candidates());
         }
         config.precondition = self.precondition.with_effective_values();
@@ -73,7 +73,7 @@ impl DeviceConfig {
             wear_out: Some(self.wear_out.unwrap_or(false)),
             // Redundant: `logical_pages` is set.
             over_provisioning: None,
-            over_provisioning_of: Some(SpareOf::Logical),
+            over_provisioning_of: Some(OverProvisioningBase::Logical),
             logical_pages: Some(resolved.logical_pages),
             // Redundant: the resulting geometry is set.
             fit: None,
@@ -95,11 +95,12 @@ impl PreconditionConfig {
     }
 
     /// Returns the share of the replayed requests that only age the device during preconditioning (default 0.5).
-    pub fn aging_request_share(&self) -> f64 {
+    pub fn aging_share_of_requests(&self) -> f64 {
         self.share.unwrap_or(0.5)
     }
 
-    /// Returns the section with the defaults of those absent values that the preconditioning mode uses.
+    /// Returns the section with its absent values replaced by their defaults, but only those that the preconditioning
+    /// mode uses.
     fn with_effective_values(&self) -> Self {
         let is_aged = self.mode == Precondition::Aged;
         let overwrites = matches!(
@@ -113,7 +114,7 @@ impl PreconditionConfig {
                 self.overwrite
             },
             share: if is_aged && self.trace.is_none() {
-                Some(self.aging_request_share())
+                Some(self.aging_share_of_requests())
             } else {
                 self.share
             },

@@ -42,7 +42,7 @@ pub enum ConfigError {
     IncompatibleParts {
         /// Why the engine cannot combine the parts.
         reason: &'static str,
-        /// Changes of the configuration, any one of which suffices for parts that can be combined.
+        /// Alternative changes of the configuration, each of which alone makes the parts compatible.
         advice: String,
     },
     /// A layout of the flash that is impossible.

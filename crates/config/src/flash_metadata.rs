@@ -7,7 +7,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wearwell::content::recycle::HistoryScope;
+use wearwell::content::recycle::DeadPageHistoryScope;
 use wearwell::design::{
     self, DftlOptions, GeckoFtlOptions, MAX_METADATA_BLOCK_SHARE, MappingPart, Parts, Persistence,
     RecoveryBlockScan, UFtlOptions, WearwellOptions,
@@ -29,36 +29,38 @@ const DEFAULT_PAGES_PER_MAP_CACHE_ENTRY: u32 = 32;
 pub struct MappingConfig {
     /// Entries of the L2P map's cache in RAM. Absent: 1/32 of the logical pages.
     pub cache_entries: Option<u32>,
-    /// Minimum number of entries of the L2P map's cache where `cache_entries` is absent; a drive with fewer logical
-    /// pages caches its whole map. Absent: none, and 131,072 on the design `wearwell`.
+    /// Lower bound of the number of entries of the L2P map's cache, used if `cache_entries` is absent; a drive with
+    /// fewer logical pages caches its whole map. If this value is absent too: 131,072 on the design `wearwell`, no
+    /// lower bound on other designs.
     pub least_cache_entries: Option<u32>,
-    /// When the flash page that an overwrite makes obsolete is marked invalid.
-    pub identification: Option<IdentificationName>,
+    /// When the flash page that a write replaces is identified and marked invalid.
+    pub identification: Option<InvalidPageIdentificationName>,
     /// Share of the cached L2P entries that may be dirty; 1 = all of them.
     pub dirty_share: Option<f64>,
     /// Checkpoints: write dirty L2P map entries that have not changed for long to flash, which bounds what recovery
     /// reads.
     pub checkpoints: Option<bool>,
-    /// Where the directory is stored that locates the translation pages of a map on flash.
-    pub directory: Option<DirectoryName>,
-    /// Number of inner nodes, cached in RAM, of the tree that locates translation pages. Absent: all.
+    /// Where the directory of a map on flash is stored. The directory locates the translation pages.
+    pub directory: Option<TranslationDirectoryName>,
+    /// Number of inner nodes that RAM caches, of the directory tree that locates translation pages. Absent: all.
     pub cached_nodes: Option<u32>,
 }
 
-/// Names of the moments at which the flash page that a write replaces is marked invalid.
+/// Names of the times at which the flash page that a write replaces is identified and marked invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum IdentificationName {
+pub enum InvalidPageIdentificationName {
     /// The replaced flash page is invalidated at once, during the write.
     OnUpdate,
     /// The replaced flash page is invalidated later, when the translation page with its map entry is written.
     AtSynchronisation,
 }
 
-/// Names of the places where the directory is stored that locates the translation pages of a map on flash.
+/// Names of the places where the directory of a map on flash can be stored. The directory locates the translation
+/// pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum DirectoryName {
+pub enum TranslationDirectoryName {
     /// The directory of translation pages is a table in RAM.
     Ram,
     /// The directory of translation pages is a tree on flash, with its root in RAM.
@@ -70,15 +72,15 @@ pub enum DirectoryName {
 #[serde(default, deny_unknown_fields)]
 pub struct ValidityConfig {
     /// The kind of store that records which pages are valid.
-    pub kind: Option<ValidityName>,
-    /// For `bitmap`: one write of a bitmap page applies all pending changes of that page, instead of one change.
+    pub kind: Option<ValidityStoreName>,
+    /// For `bitmap`: one program of a bitmap page applies all pending changes of that page, instead of one change.
     pub batch: bool,
 }
 
 /// Names of the stores of page validity (which pages of each block are valid).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum ValidityName {
+pub enum ValidityStoreName {
     /// A bitmap of valid pages in RAM.
     Ram,
     /// A bitmap of valid pages on flash.
@@ -95,23 +97,23 @@ pub enum ValidityName {
 pub struct GeckoConfig {
     /// Size ratio of successive levels of Logarithmic Gecko's sorted runs (the paper's T).
     pub size_ratio: u32,
-    /// Number of entries into which Logarithmic Gecko divides a block's bitmap of invalid pages (the paper's S).
-    /// Absent: each entry covers 32 pages.
+    /// Number of parts into which Logarithmic Gecko divides a block's bitmap of invalid pages (the paper's S); each
+    /// part is an entry of its own. Absent: each entry covers 32 pages.
     pub parts: Option<u32>,
     /// How sorted runs of Logarithmic Gecko are merged.
-    pub merge: MergeName,
+    pub merge: GeckoMergeName,
 }
 
 impl Default for GeckoConfig {
     fn default() -> Self {
-        Self { size_ratio: GeckoOptions::default().size_ratio, parts: None, merge: MergeName::default() }
+        Self { size_ratio: GeckoOptions::default().size_ratio, parts: None, merge: GeckoMergeName::default() }
     }
 }
 
-/// Names of the ways to merge sorted runs of Logarithmic Gecko.
+/// Names of the ways in which Logarithmic Gecko merges its sorted runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum MergeName {
+pub enum GeckoMergeName {
     /// All sorted runs of Logarithmic Gecko that have to be merged after a flush of its buffer are merged at once.
     #[default]
     MultiWay,
@@ -123,11 +125,10 @@ pub enum MergeName {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RecoveryConfig {
-    /// What makes an L2P map on flash survive a loss of power.
+    /// Method by which an L2P map on flash survives a loss of power.
     pub by: Option<RecoveryName>,
-    /// What recovery reads of each block. The default is `first-pages` for designs that can recover so, else
-    /// `oob-scan`.
-    pub blocks: Option<SurveyName>,
+    /// Pages of each block that recovery reads. Absent: `first-pages` for designs that can recover so, else `oob-scan`.
+    pub blocks: Option<RecoverySurveyName>,
     /// Cut the power after the last request, run the recovery, and report it.
     pub after_run: bool,
     /// Number of measured requests after which the power is cut. Recovery is then run and reported, and the replay
@@ -145,36 +146,36 @@ impl RecoveryConfig {
     }
 }
 
-/// Names of what makes an L2P map on flash survive a loss of power.
+/// Names of the methods by which an L2P map on flash survives a loss of power.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoveryName {
     /// After a loss of power, a battery lasts long enough to write to flash what is only in RAM.
     Battery,
-    /// Recovery reads the newest data pages backwards to find the map entries that changed last.
+    /// Recovery reads data pages from the newest one backwards, to find the map entries that changed last.
     Backward,
-    /// Recovery reads the newest data pages backwards to find the map entries that changed last, and writes these
-    /// entries to flash before the device works again.
+    /// Recovery reads data pages from the newest one backwards, to find the map entries that changed last, and writes
+    /// these entries to flash before the device works again.
     BackwardSynchronising,
 }
 
-/// Names of what recovery reads of each block.
+/// Names of the sets of pages that recovery reads in each block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum SurveyName {
+pub enum RecoverySurveyName {
     /// Recovery reads the spare area of every page.
     OobScan,
     /// Recovery reads the head page of every block, the tail pages of full blocks, and the spare areas of all pages in
     /// other blocks. Head and tail pages are programmed for this purpose.
     HeadTail,
     /// Recovery reads the spare area of the first page of every block of host data, and those of all pages in other
-    /// blocks. Notes in NVRAM name the data pages that it has to look at. For a map on flash with its dirty entries in
-    /// NVRAM, and page validity in a log or a tree on flash.
+    /// blocks. Records in NVRAM list the other data pages that it has to read. Requires a map on flash with its dirty
+    /// entries in NVRAM, and page validity in a log or a tree on flash.
     FirstPages,
 }
 
-impl SurveyName {
-    /// Returns the option of the engine that this name selects: what recovery reads of each block.
+impl RecoverySurveyName {
+    /// Returns the pages of each block that recovery reads, in the engine's form, for this name.
     pub fn recovery_block_scan(self) -> RecoveryBlockScan {
         match self {
             Self::OobScan => RecoveryBlockScan::OobScan,
@@ -187,7 +188,7 @@ impl SurveyName {
 /// Names of the ways in which GC treats blocks of metadata (map and page validity on flash).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum MetadataName {
+pub enum MetadataGcName {
     /// Metadata blocks are GC victims like any other block.
     Greedy,
     /// Metadata blocks are not GC victims until all their pages are invalid.
@@ -199,46 +200,55 @@ impl GeckoConfig {
     /// the number depends on the device's block size.
     pub fn gecko_options(&self, geometry: &Geometry) -> GeckoOptions {
         let merge = match self.merge {
-            MergeName::MultiWay => MergeMode::MultiWay,
-            MergeName::Pairwise => MergeMode::Pairwise,
+            GeckoMergeName::MultiWay => MergeMode::MultiWay,
+            GeckoMergeName::Pairwise => MergeMode::Pairwise,
         };
-        let parts =
-            self.parts.unwrap_or_else(|| GeckoOptions::with_key_sized_parts(geometry).parts_per_block);
+        let parts = self
+            .parts
+            .unwrap_or_else(|| GeckoOptions::with_block_parts_of_key_size(geometry).parts_per_block);
         GeckoOptions { size_ratio: self.size_ratio, parts_per_block: parts, merge_mode: merge }
     }
 }
 
 impl ValidityConfig {
-    /// Returns the page-validity store that the section configures, or `own`, the design's own store, if it chooses
-    /// none.
-    fn validity_part_or_own(&self, own: ValidityStoreKind, gecko: GeckoOptions) -> ValidityStoreKind {
+    /// Returns the page-validity store that the section configures, or `own`, the store of the design, if the section
+    /// chooses none.
+    fn validity_store_or_design_default(
+        &self,
+        own: ValidityStoreKind,
+        gecko: GeckoOptions,
+    ) -> ValidityStoreKind {
         let batches_updates = self.batch;
         match self.kind {
             None if matches!(own, ValidityStoreKind::Bitmap(_)) => {
                 ValidityStoreKind::Bitmap(FlashBitmapOptions { batches_updates })
             }
             None => own,
-            Some(name) => self.validity_part(name, gecko),
+            Some(name) => self.validity_store_named(name, gecko),
         }
     }
 
     /// Returns the part of a design that stores page validity (which pages of each block are valid), of the kind
     /// `name`.
-    pub(super) fn validity_part(&self, name: ValidityName, gecko: GeckoOptions) -> ValidityStoreKind {
+    pub(super) fn validity_store_named(
+        &self,
+        name: ValidityStoreName,
+        gecko: GeckoOptions,
+    ) -> ValidityStoreKind {
         match name {
-            ValidityName::Ram => ValidityStoreKind::Ram,
-            ValidityName::Bitmap => {
+            ValidityStoreName::Ram => ValidityStoreKind::Ram,
+            ValidityStoreName::Bitmap => {
                 ValidityStoreKind::Bitmap(FlashBitmapOptions { batches_updates: self.batch })
             }
-            ValidityName::Log => ValidityStoreKind::Log,
-            ValidityName::Gecko => ValidityStoreKind::Gecko(gecko),
+            ValidityStoreName::Log => ValidityStoreKind::Log,
+            ValidityStoreName::Gecko => ValidityStoreKind::Gecko(gecko),
         }
     }
 }
 
 impl MappingConfig {
-    /// Returns the options `own` of a design's map on flash, with those replaced that the section sets; `nodes` is the
-    /// number of cached inner nodes of a directory tree.
+    /// Returns the options of a map on flash: those of the design (`own`), overridden by the options that the section
+    /// sets. `nodes` is the number of cached inner nodes of a directory tree.
     pub(super) fn demand_paged_map_options(
         &self,
         own: DemandPagedMapOptions,
@@ -246,8 +256,10 @@ impl MappingConfig {
     ) -> DemandPagedMapOptions {
         let identification = match self.identification {
             None => own.identification,
-            Some(IdentificationName::OnUpdate) => InvalidPageIdentification::OnUpdate,
-            Some(IdentificationName::AtSynchronisation) => InvalidPageIdentification::AtSynchronisation,
+            Some(InvalidPageIdentificationName::OnUpdate) => InvalidPageIdentification::OnUpdate,
+            Some(InvalidPageIdentificationName::AtSynchronisation) => {
+                InvalidPageIdentification::AtSynchronisation
+            }
         };
         let bound = |share: f64| ((f64::from(own.cache_entries) * share) as u32).max(1);
         let dirty_entries = match self.dirty_share {
@@ -256,8 +268,8 @@ impl MappingConfig {
         };
         let directory = match self.directory {
             None => own.directory,
-            Some(DirectoryName::Ram) => DirectoryLocation::Ram,
-            Some(DirectoryName::Tree) => DirectoryLocation::Tree { cached_nodes: nodes },
+            Some(TranslationDirectoryName::Ram) => DirectoryLocation::Ram,
+            Some(TranslationDirectoryName::Tree) => DirectoryLocation::Tree { cached_nodes: nodes },
         };
         let makes_checkpoints = self.checkpoints.unwrap_or(own.makes_checkpoints);
         DemandPagedMapOptions {
@@ -274,15 +286,15 @@ impl MappingConfig {
 /// the index takes a thirteenth of a page map's RAM (20 B per entry, 4 B per page).
 const WEARWELL_CONTENT_INDEX_ENTRIES_PER_PAGE: f64 = 1.0 / 64.0;
 
-/// Logical pages per entry of delta encoding's table of access counts, on a drive with a map on flash that is so small
-/// that the table has at most [`MIN_ACCESS_COUNTS_OF_LARGE_DRIVE`] entries.
-const PAGES_PER_ACCESS_COUNT_OF_SMALL_DRIVE: u32 = 16;
+/// Logical pages per entry of delta encoding's table of access counts, on a small drive with a map on flash: one whose
+/// table has at most [`MIN_ACCESS_COUNT_ENTRIES_ON_LARGE_DRIVE`] entries.
+const PAGES_PER_ACCESS_COUNT_ENTRY_ON_SMALL_DRIVE: u32 = 16;
 /// Logical pages per entry of delta encoding's table of access counts, on a large drive with a map on flash. At this
 /// share the table takes a 37th of a page map's RAM (14 B per entry, 4 B per page).
-const PAGES_PER_ACCESS_COUNT_OF_LARGE_DRIVE: u32 = 128;
+const PAGES_PER_ACCESS_COUNT_ENTRY_ON_LARGE_DRIVE: u32 = 128;
 /// Minimum number of entries of delta encoding's table of access counts on a large drive with a map on flash (1.75 MiB
 /// of RAM).
-const MIN_ACCESS_COUNTS_OF_LARGE_DRIVE: u32 = 1 << 17;
+const MIN_ACCESS_COUNT_ENTRIES_ON_LARGE_DRIVE: u32 = 1 << 17;
 
 /// Minimum number of entries of the L2P map's cache on the design wearwell (one MiB of RAM). A drive of at most 512 MiB
 /// therefore caches its whole map and writes no translation page.
@@ -307,9 +319,9 @@ impl Config {
     /// Returns the number of entries of delta encoding's table of access counts (to find hot pages) on a design with a
     /// map on flash.
     pub(super) fn access_count_table_entries(resolved: &ResolvedDevice) -> u32 {
-        let on_small_drive = (resolved.logical_pages / PAGES_PER_ACCESS_COUNT_OF_SMALL_DRIVE).max(1);
-        let on_large_drive = resolved.logical_pages / PAGES_PER_ACCESS_COUNT_OF_LARGE_DRIVE;
-        on_small_drive.min(MIN_ACCESS_COUNTS_OF_LARGE_DRIVE).max(on_large_drive)
+        let on_small_drive = (resolved.logical_pages / PAGES_PER_ACCESS_COUNT_ENTRY_ON_SMALL_DRIVE).max(1);
+        let on_large_drive = resolved.logical_pages / PAGES_PER_ACCESS_COUNT_ENTRY_ON_LARGE_DRIVE;
+        on_small_drive.min(MIN_ACCESS_COUNT_ENTRIES_ON_LARGE_DRIVE).max(on_large_drive)
     }
 
     /// Returns how many inner nodes of the tree that locates translation pages are cached in RAM.
@@ -335,14 +347,14 @@ impl Config {
             "u-ftl" => design::uftl(gc, tree),
             "ib-ftl" => design::ibftl(gc, tree),
             "geckoftl" => design::geckoftl(gc, GeckoFtlOptions { cache_entries, gecko }),
-            "wearwell" => self.wearwell_parts(gc, cache_entries, gecko, resolved),
+            "wearwell" => self.parts_of_wearwell_design(gc, cache_entries, gecko, resolved),
             _ => return None,
         };
         if let MappingPart::Cached(own) = parts.mapping {
             parts.mapping =
                 MappingPart::Cached(self.mapping.demand_paged_map_options(own, cached_directory_nodes));
         }
-        parts.validity = self.validity.validity_part_or_own(parts.validity, gecko);
+        parts.validity = self.validity.validity_store_or_design_default(parts.validity, gecko);
         parts.persistence = match self.recovery.by {
             None => parts.persistence,
             Some(RecoveryName::Battery) => Persistence::BatteryFlush,
@@ -358,7 +370,7 @@ impl Config {
 
     /// Returns the parts of the composed design `wearwell`: every mechanism with the options of its configuration
     /// section, and a content index that covers a part of the drive.
-    fn wearwell_parts(
+    fn parts_of_wearwell_design(
         &self,
         gc: GcOptions,
         cache_entries: u32,
@@ -367,7 +379,7 @@ impl Config {
     ) -> Parts {
         let mut recycle = self.recycling_part(resolved);
         if self.recycle.history.is_none() {
-            recycle.options.history_scope = HistoryScope::FingerprintStore;
+            recycle.options.dead_page_history_scope = DeadPageHistoryScope::FingerprintStore;
         }
         let index_share = self.remap.index_share.or(Some(WEARWELL_CONTENT_INDEX_ENTRIES_PER_PAGE));
         let remap = RemapConfig { index_share, ..self.remap.clone() };
@@ -386,12 +398,12 @@ impl Config {
     pub fn gc_options_with_metadata_policy(&self, own: GcOptions) -> GcOptions {
         let share = self.gc.metadata_share;
         let metadata_gc = match (self.gc.metadata, own.metadata_gc) {
-            (Some(MetadataName::Greedy), _) | (None, MetadataGcRule::Greedy) => MetadataGcRule::Greedy,
-            (Some(MetadataName::WhenEmpty), _) => MetadataGcRule::WhenEmpty {
+            (Some(MetadataGcName::Greedy), _) | (None, MetadataGcRule::Greedy) => MetadataGcRule::Greedy,
+            (Some(MetadataGcName::WhenEmpty), _) => MetadataGcRule::WhenAllPagesInvalid {
                 max_metadata_block_share: share.unwrap_or(MAX_METADATA_BLOCK_SHARE),
             },
-            (None, MetadataGcRule::WhenEmpty { max_metadata_block_share: of_design }) => {
-                MetadataGcRule::WhenEmpty { max_metadata_block_share: share.unwrap_or(of_design) }
+            (None, MetadataGcRule::WhenAllPagesInvalid { max_metadata_block_share: of_design }) => {
+                MetadataGcRule::WhenAllPagesInvalid { max_metadata_block_share: share.unwrap_or(of_design) }
             }
         };
         GcOptions { metadata_gc, ..own }

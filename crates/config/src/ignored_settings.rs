@@ -17,8 +17,8 @@ use wearwell::validity::ValidityStoreKind;
 use super::origin::values_by_key;
 use super::resolve::AUTO_SIZED_PRESET_NAME;
 use super::{
-    Arrival, Config, ContentConfig, LifetimeConfig, LifetimeSchemes, Mode, Policy, Precondition,
-    PreconditionConfig, RecyclePolicy, ReplayConfig, StripingName, TimingConfig,
+    Arrival, Config, ContentConfig, LifetimeConfig, LifetimeSchemes, Mode, Precondition, PreconditionConfig,
+    RecyclePolicy, ReplayConfig, StripingName, TimingConfig, VictimPolicyName,
 };
 
 /// A rule that states under which condition the settings of one key or section have an effect on a run.
@@ -42,7 +42,7 @@ struct DesignWithParts<'a> {
     parts: Parts,
 }
 
-/// Returns the rule for one key, or for a section without excepted keys.
+/// Returns the rule that states when one key, or a whole section without excepted keys, has an effect.
 const fn rule_for_key_or_section(
     key_or_section: &'static str,
     is_used: fn(&Config, &DesignWithParts<'_>) -> bool,
@@ -72,7 +72,7 @@ const WHEN_DELTAS_ARE_ENCODED: &str =
 const WHEN_PAGES_ARE_COMPRESSED: &str =
     "pages are compressed: on the designs integrated and wearwell, or with compress in parts.content";
 /// Words for error messages: the condition that the section `[remap]` chooses the reverse map.
-const WHEN_REVERSE_MAP_IS_OF_REMAP: &str = "the design is remap; other designs have parts.reverse_map";
+const WHEN_REMAP_SECTION_SETS_REVERSE_MAP: &str = "the design is remap; other designs have parts.reverse_map";
 /// Words for error messages: the condition that the configured size of the reverse map is used.
 const WHEN_REVERSE_MAP_HAS_SIZE: &str = "pages are shared, and parts.reverse_map (in the design remap: \
                                          remap.reverse_map) is segments, nvram-log or flash-log, or it is ideal and \
@@ -83,8 +83,8 @@ const WHEN_PAGES_ARE_DEDUPLICATED: &str = "host writes are deduplicated: on the 
 /// Words for error messages: the condition that the section `[mapping]` sets the size of the L2P map's cache.
 const WHEN_DFTL_SECTION_SETS_NO_CACHE_SIZE: &str =
     "dftl.cache_entries, which replaces it on the design dftl, is not set";
-/// Words for error messages: the condition that the section `[remap]` sets options of page sharing that the design
-/// wearwell fixes.
+/// Words for error messages: the condition that the section `[remap]` sets the options of page sharing. With the design
+/// wearwell, these options cannot be set.
 const WHEN_REMAP_SETS_SHARING_OPTIONS: &str = "pages are shared and the design is not wearwell: on the design remap, \
                                                or with remap or dedup in parts.content on another design";
 /// Words for error messages: the condition that the drive has a write buffer.
@@ -137,7 +137,7 @@ fn uses_validity_and_recovery_sections(config: &Config, chosen: &DesignWithParts
     is_own && uses_mapping_section(config, chosen)
 }
 
-/// Returns whether logical pages may share flash pages and take options of this sharing from the section `[remap]`.
+/// Returns whether logical pages may share flash pages, and the section `[remap]` sets the options of this sharing.
 fn uses_remap_section(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     chosen.parts.content.sharing.is_some() && chosen.design != "integrated"
 }
@@ -171,15 +171,16 @@ fn uses_size_of_reverse_map(config: &Config, chosen: &DesignWithParts<'_>) -> bo
     })
 }
 
-/// Returns whether the design has a reverse map that can record a bind of a logical page to stored content.
-fn can_record_binds(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
+/// Returns whether the design has a reverse map with entries. Without entries, a logical page cannot be mapped to
+/// content that is stored already.
+fn has_reverse_map_with_entries(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     reverse_map_kind(chosen).is_some_and(|kind| kind != ReverseMapKind::OobOnly)
 }
 
 /// Returns whether the design deduplicates host writes by means of a content index.
 fn has_content_index(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     let has_dedup = chosen.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
-    has_dedup && can_record_binds(config, chosen)
+    has_dedup && has_reverse_map_with_entries(config, chosen)
 }
 
 /// Returns whether the size of the L2P map's cache is that of the section `[mapping]`. The section `[dftl]` may set
@@ -214,15 +215,15 @@ fn suspends_operations(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     has_event_engine(config, chosen) && config.timing.suspend
 }
 
-/// Returns whether the design computes the largest delta that is worth storing from the times of flash operations and
-/// of delta encoding. This needs no time model of the run.
-fn derives_max_delta_from_times(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+/// Returns whether the design computes the largest size of a delta that is worth storing from the times of flash
+/// operations and of delta encoding. This needs no time model of the run.
+fn derives_max_delta_size_from_times(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     encodes_deltas(config, chosen) && config.delta.max_ratio.is_none()
 }
 
 /// Returns whether the run uses the transfer rate of a channel and the time to encode a delta.
 fn uses_transfer_rate(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
-    has_time_model(config, chosen) || derives_max_delta_from_times(config, chosen)
+    has_time_model(config, chosen) || derives_max_delta_size_from_times(config, chosen)
 }
 
 /// Returns whether the reverse map is in NVRAM, where GC scans it.
@@ -274,7 +275,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key_or_section(
         "remap.reverse_map",
         |_, chosen| chosen.design == "remap",
-        WHEN_REVERSE_MAP_IS_OF_REMAP,
+        WHEN_REMAP_SECTION_SETS_REVERSE_MAP,
     ),
     SettingEffectRule {
         key_or_section: "remap.",
@@ -346,7 +347,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     ),
     rule_for_key_or_section(
         "tables.content_least_mib",
-        |_, chosen| chosen.parts.content.table_limit_bytes.is_some(),
+        |_, chosen| chosen.parts.content.content_tables_ram_limit_bytes.is_some(),
         "tables.content_bytes_per_page is set, as on wearwell",
     ),
     rule_for_key_or_section("dftl.", |_, chosen| chosen.design == "dftl", "the design is dftl"),
@@ -404,7 +405,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key_or_section("gc.metadata_share", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
     rule_for_key_or_section(
         "gc.metadata_share",
-        |_, chosen| matches!(chosen.parts.gc.metadata_gc, MetadataGcRule::WhenEmpty { .. }),
+        |_, chosen| matches!(chosen.parts.gc.metadata_gc, MetadataGcRule::WhenAllPagesInvalid { .. }),
         "gc.metadata is when-empty, as on geckoftl and wearwell",
     ),
     rule_for_key_or_section(
@@ -423,12 +424,12 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     ),
     rule_for_key_or_section(
         "gc.d",
-        |config, _| config.gc.policy == Policy::DChoices,
+        |config, _| config.gc.policy == VictimPolicyName::DChoices,
         "gc.policy is d-choices",
     ),
     rule_for_key_or_section(
         "gc.ties",
-        |config, chosen| config.gc.policy == Policy::Greedy || uses_mapping_section(config, chosen),
+        |config, chosen| config.gc.policy == VictimPolicyName::Greedy || uses_mapping_section(config, chosen),
         "gc.policy is greedy",
     ),
     rule_for_key_or_section("gc.background_share", has_time_model, WHEN_TIME_IS_MODELLED),
@@ -536,7 +537,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     ),
     rule_for_key_or_section(
         "precondition.bound_share",
-        can_record_binds,
+        has_reverse_map_with_entries,
         "parts.reverse_map (in the design remap: remap.reverse_map) is not none",
     ),
     rule_for_key_or_section(
@@ -621,7 +622,8 @@ impl fmt::Display for SettingIgnoredByDesigns {
 pub struct SettingIgnoredByRunKind {
     /// Key of the setting, `section.key`.
     pub key: String,
-    /// Why the setting has no effect, a sentence about lives, drives or live devices.
+    /// Why the setting has no effect: a sentence about this kind of run (life simulation, drive controlled step by
+    /// step, or live device).
     pub reason: &'static str,
 }
 
@@ -630,32 +632,40 @@ pub struct SettingIgnoredByRunKind {
 type SettingCheck = (&'static str, fn(&Config) -> bool, &'static str);
 
 /// Why a setting about times has no effect on a drive that a program controls step by step.
-const NO_CLOCK_REASON: &str = "a drive that gets its requests one by one has no clock";
+const NO_CLOCK_ON_STEPPED_DRIVE_REASON: &str = "a drive that gets its requests one by one has no clock";
 /// Why a setting about a loss of power has no effect on a drive that a program controls step by step.
-const LOSES_POWER_WHEN_TOLD_REASON: &str =
+const POWER_LOSS_ONLY_ON_COMMAND_REASON: &str =
     "a drive that gets its requests one by one loses power only when it is told to";
-/// Why a setting about times has no effect on a life.
-const CLOCK_OF_INPUT_REASON: &str = "a life has no clock but the times of the input";
-/// Why a setting about a loss of power has no effect on a life.
-const NEVER_LOSES_POWER_REASON: &str = "the drive of a life never loses power";
+/// Why a setting about times has no effect on a simulation of a drive's whole life, which has no clock of its own.
+const NO_CLOCK_IN_LIFE_REASON: &str = "a life has no clock but the times of the input";
+/// Why a setting about a loss of power has no effect on a simulation of a drive's whole life.
+const NO_POWER_LOSS_IN_LIFE_REASON: &str = "the drive of a life never loses power";
 /// Why a setting about a loss of power has no effect on a live device.
-const RECOVERS_AT_START_REASON: &str = "a live device recovers whenever it is started";
+const LIVE_DEVICE_RECOVERS_AT_START_REASON: &str = "a live device recovers whenever it is started";
 
 /// Settings that a life (`wearwell life`: a trace repeated until the drive is worn out) ignores. A life starts with a
 /// new drive and has no clock except the times of the input.
 const SETTINGS_IGNORED_BY_LIFE_RUN: [SettingCheck; 10] = [
-    ("timing", |config| config.timing.has_time_model_settings(), CLOCK_OF_INPUT_REASON),
+    ("timing", |config| config.timing.has_time_model_settings(), NO_CLOCK_IN_LIFE_REASON),
     ("recovery.after_run", |config| config.recovery.after_run, "a life ends when the drive is worn out"),
-    ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), NEVER_LOSES_POWER_REASON),
-    ("recovery.spare_read_us", |config| config.recovery.spare_read_us.is_some(), NEVER_LOSES_POWER_REASON),
+    (
+        "recovery.after_requests",
+        |config| config.recovery.after_requests.is_some(),
+        NO_POWER_LOSS_IN_LIFE_REASON,
+    ),
+    (
+        "recovery.spare_read_us",
+        |config| config.recovery.spare_read_us.is_some(),
+        NO_POWER_LOSS_IN_LIFE_REASON,
+    ),
     ("lifetime", |config| config.lifetime != LifetimeConfig::default(), "a life has no lifetime management"),
     (
         "precondition",
         |config| config.precondition != PreconditionConfig::default(),
         "a life begins with a new drive, which is filled unless --empty is given",
     ),
-    ("replay.arrival", |config| config.replay.arrival != Arrival::default(), CLOCK_OF_INPUT_REASON),
-    ("replay.queue_depth", |config| config.replay.queue_depth.is_some(), CLOCK_OF_INPUT_REASON),
+    ("replay.arrival", |config| config.replay.arrival != Arrival::default(), NO_CLOCK_IN_LIFE_REASON),
+    ("replay.queue_depth", |config| config.replay.queue_depth.is_some(), NO_CLOCK_IN_LIFE_REASON),
     (
         "replay.requests",
         |config| config.replay.requests.is_some(),
@@ -666,14 +676,18 @@ const SETTINGS_IGNORED_BY_LIFE_RUN: [SettingCheck; 10] = [
 
 /// Settings that are ignored on a drive that a program controls step by step, which has neither clock nor input.
 const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 9] = [
-    ("timing.mode", |config| config.timing.mode != Mode::default(), NO_CLOCK_REASON),
-    ("recovery.after_run", |config| config.recovery.after_run, LOSES_POWER_WHEN_TOLD_REASON),
+    ("timing.mode", |config| config.timing.mode != Mode::default(), NO_CLOCK_ON_STEPPED_DRIVE_REASON),
+    ("recovery.after_run", |config| config.recovery.after_run, POWER_LOSS_ONLY_ON_COMMAND_REASON),
     (
         "recovery.after_requests",
         |config| config.recovery.after_requests.is_some(),
-        LOSES_POWER_WHEN_TOLD_REASON,
+        POWER_LOSS_ONLY_ON_COMMAND_REASON,
     ),
-    ("recovery.spare_read_us", |config| config.recovery.spare_read_us.is_some(), NO_CLOCK_REASON),
+    (
+        "recovery.spare_read_us",
+        |config| config.recovery.spare_read_us.is_some(),
+        NO_CLOCK_ON_STEPPED_DRIVE_REASON,
+    ),
     (
         "lifetime",
         |config| config.lifetime != LifetimeConfig::default(),
@@ -689,7 +703,7 @@ const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 9] = [
         |config| config.content != ContentConfig::default(),
         "a drive that gets its requests one by one stores the bytes that the program writes",
     ),
-    ("gc.background_share", |config| config.gc.background_share.is_some(), NO_CLOCK_REASON),
+    ("gc.background_share", |config| config.gc.background_share.is_some(), NO_CLOCK_ON_STEPPED_DRIVE_REASON),
     (
         "replay",
         |config| config.replay.differs_from_default_but_for_seed(),
@@ -730,8 +744,12 @@ const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 14] = [
         |config| config.gc.background_share.is_some(),
         "a live device collects garbage only when it is written to",
     ),
-    ("recovery.after_run", |config| config.recovery.after_run, RECOVERS_AT_START_REASON),
-    ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), RECOVERS_AT_START_REASON),
+    ("recovery.after_run", |config| config.recovery.after_run, LIVE_DEVICE_RECOVERS_AT_START_REASON),
+    (
+        "recovery.after_requests",
+        |config| config.recovery.after_requests.is_some(),
+        LIVE_DEVICE_RECOVERS_AT_START_REASON,
+    ),
     (
         "recovery.spare_read_us",
         |config| config.recovery.spare_read_us.is_some(),
@@ -839,7 +857,8 @@ impl Config {
         self.unchecked_design_parts(design, &resolved).ok()
     }
 
-    /// Returns the setting with this key and those of the designs that ignore it; `None` if every design uses it.
+    /// Returns the setting with this key, together with the names in `designs` of the designs that ignore it; `None` if
+    /// every design uses it.
     fn ignored_setting_of_key(&self, key: &str, designs: &[String]) -> Option<SettingIgnoredByDesigns> {
         let broken = |design: &String| {
             let chosen = DesignWithParts { design, parts: self.parts_on_default_device(design)? };

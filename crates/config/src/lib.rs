@@ -28,21 +28,23 @@ mod resolved_device;
 mod timing;
 
 pub use content::{
-    ContentConfig, ContentTablesConfig, DeltaConfig, HistoryName, RecycleConfig, RecyclePolicy, RemapConfig,
-    ReverseMapName,
+    ContentConfig, ContentTablesConfig, DeadPageHistoryName, DeltaConfig, RecycleConfig, RecyclePolicy,
+    RemapConfig, ReverseMapName,
 };
 pub use error::ConfigError;
 pub use flash_metadata::{
-    DftlConfig, DirectoryName, GeckoConfig, IdentificationName, MappingConfig, MergeName, MetadataName,
-    RecoveryConfig, RecoveryName, SurveyName, ValidityConfig, ValidityName,
+    DftlConfig, GeckoConfig, GeckoMergeName, InvalidPageIdentificationName, MappingConfig, MetadataGcName,
+    RecoveryConfig, RecoveryName, RecoverySurveyName, TranslationDirectoryName, ValidityConfig,
+    ValidityStoreName,
 };
 pub use ignored_settings::{SettingIgnoredByDesigns, SettingIgnoredByRunKind, ignorable_setting_keys};
 pub use lifetime::{LifetimeConfig, LifetimeSchemes};
-pub use origin::{Origin, Origins, Source};
+pub use origin::{Origin, Origins, SettingSource};
 pub use parts::{
-    ContentMechanismList, ContentMechanismName, KeptPersistence, MapName, PartsConfig, SurvivalName,
+    ContentMechanismList, ContentMechanismName, DesignAndPartsPersistence, MapName, PartsConfig,
+    PersistenceName,
 };
-pub use resolve::{AUTO_SIZED_PRESET_NAME, blocks_without_data_per_pool};
+pub use resolve::{AUTO_SIZED_PRESET_NAME, free_and_unwritten_blocks_per_pool};
 pub use resolved_device::ResolvedDevice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -138,25 +140,26 @@ pub struct DeviceConfig {
     pub endurance_cycles: Option<u32>,
     /// Share of blocks that are bad from the factory, 0 to 0.2; the seed decides which.
     pub factory_bad_share: Option<f64>,
-    /// Whether blocks fail at the end of their rated cycles; otherwise they work on, and only their erases are counted.
+    /// Whether blocks fail at the end of their rated cycles. Otherwise they never fail, and only their erases are
+    /// counted.
     pub wear_out: Option<bool>,
     /// Spare space of the flash as a share; `over_provisioning_of` sets whether of the logical or of the physical
     /// pages.
     pub over_provisioning: Option<f64>,
-    /// Base of `over_provisioning`. `logical`: spare / logical (0.15 exports 87 % of the flash). `physical`: spare /
-    /// physical (0.15 exports 85 %).
-    pub over_provisioning_of: Option<SpareOf>,
+    /// What `over_provisioning` is a share of. `logical`: spare / logical (0.15 exports 87 % of the flash). `physical`:
+    /// spare / physical (0.15 exports 85 %).
+    pub over_provisioning_of: Option<OverProvisioningBase>,
     /// Number of exported pages; if set, `over_provisioning` is not used.
     pub logical_pages: Option<u32>,
     /// The order in which successive writes cycle through channels, dies and planes. Absent: `plane-first` with
     /// multi-plane programs, because these need pages on two planes of a die, else `channel-first`.
     pub striping: Option<StripingName>,
-    /// Resizes the device so that the pages that the workload touches are this share of the exported pages, in (0, 1].
-    /// Absent: the device keeps its size, but the preset `auto` uses 1.
+    /// Share of the exported pages that the workload touches, in (0, 1]: the device is resized so that this share is
+    /// reached. Absent: the device keeps its size, but the preset `auto` uses 1.
     pub fit: Option<f64>,
-    /// Blocks of each plane that are neither exported nor counted as over-provisioning. Absent: 0, but on a device that
-    /// is resized the blocks that GC keeps free or open, so that even on a small device the over-provisioning has the
-    /// effect of its nominal value.
+    /// Number of blocks of each plane that are neither exported nor counted as over-provisioning. Absent: 0. On a
+    /// device that is resized, absent means the number of blocks that GC keeps free or open, so that over-provisioning
+    /// has the effect of its nominal value even on a small device.
     pub reserve_blocks: Option<f64>,
 }
 
@@ -182,7 +185,7 @@ impl From<StripingName> for Striping {
 /// Names of the bases of an over-provisioning ratio: exported pages, or all pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum SpareOf {
+pub enum OverProvisioningBase {
     /// Spare space relative to the exported pages: (physical - logical) / logical.
     #[default]
     Logical,
@@ -195,31 +198,31 @@ pub enum SpareOf {
 #[serde(default, deny_unknown_fields)]
 pub struct GcConfig {
     /// Policy by which GC chooses its victim block.
-    pub policy: Policy,
-    /// Number of random blocks that the policy `d-choices` compares. Absent: 10.
+    pub policy: VictimPolicyName,
+    /// Number of random blocks among which the policy `d-choices` chooses its victim. Absent: 10.
     pub d: Option<u32>,
-    /// Number of free blocks of a pool (a plane, or the planes of a superblock) at or below which GC runs before a
-    /// write.
+    /// Free-block threshold of GC: GC runs before a write if a pool (a plane, or the planes of a superblock) has at
+    /// most this number of free blocks.
     pub low_blocks: Option<u32>,
     /// Free-block threshold of GC as a share of the blocks of a pool (a plane, or the planes of a superblock); if
     /// `low_blocks` is set too, the larger threshold counts.
     pub free_share: Option<f64>,
-    /// Share of free blocks of a pool (a plane, or the planes of a superblock) below which GC also runs in idle time
-    /// between requests; 0 = no background GC.
+    /// Share of free blocks of a pool (a plane, or the planes of a superblock) below which GC also runs in the
+    /// background, in idle time between requests; 0 = no background GC.
     pub background_share: Option<f64>,
-    /// Which block is GC's victim if several have the fewest valid pages.
-    pub ties: TiesName,
+    /// Which block is GC's victim if several blocks have the fewest valid pages.
+    pub ties: VictimTieBreakName,
     /// How GC treats blocks of metadata (map and page validity on flash). Absent: the design's own way.
-    pub metadata: Option<MetadataName>,
-    /// For `metadata = "when-empty"`: share of all blocks that metadata may occupy; beyond it GC also collects metadata
-    /// blocks that still hold valid pages.
+    pub metadata: Option<MetadataGcName>,
+    /// For `metadata = "when-empty"`: maximum share of all blocks that metadata may occupy. Beyond it, GC also collects
+    /// metadata blocks that still hold valid pages.
     pub metadata_share: Option<f64>,
 }
 
-/// Names of the rules by which GC chooses among blocks with equally few valid pages.
+/// Names of the rules by which GC chooses its victim among blocks with equally few valid pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum TiesName {
+pub enum VictimTieBreakName {
     /// Of the blocks with the fewest valid pages, the one whose count fell to that number first.
     #[default]
     Oldest,
@@ -227,11 +230,11 @@ pub enum TiesName {
     Newest,
 }
 
-impl From<TiesName> for GreedyTieBreak {
-    fn from(name: TiesName) -> Self {
+impl From<VictimTieBreakName> for GreedyTieBreak {
+    fn from(name: VictimTieBreakName) -> Self {
         match name {
-            TiesName::Oldest => Self::Oldest,
-            TiesName::Newest => Self::Newest,
+            VictimTieBreakName::Oldest => Self::Oldest,
+            VictimTieBreakName::Newest => Self::Newest,
         }
     }
 }
@@ -239,7 +242,7 @@ impl From<TiesName> for GreedyTieBreak {
 /// Names of the GC victim policies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Policy {
+pub enum VictimPolicyName {
     /// The GC victim is the block with the fewest valid pages.
     #[default]
     Greedy,
@@ -251,7 +254,8 @@ pub enum Policy {
     Random,
     /// The GC victim is the block that was filled (closed) first.
     Fifo,
-    /// Recycling-aware GC (RC-GC of the recyclable-SSD paper); greedy on a design that does not recycle dead pages.
+    /// Recycling-aware GC (RC-GC of the recyclable-SSD paper), which spares dead pages that are likely to be revived;
+    /// greedy on a design that does not recycle dead pages.
     RcGc,
     /// The GC victim is the block with the most invalid bytes: as greedy, but a page that holds deltas counts by the
     /// share of it that is invalid.
@@ -264,13 +268,14 @@ pub enum Policy {
 pub struct WearConfig {
     /// Choose free blocks by wear when they are opened: the least worn for host data, the most worn for GC copies.
     pub dynamic: bool,
-    /// Erases by which a block may lag the most worn block of its pool (plane, or planes of a superblock) before static
-    /// wear leveling moves its data; 0 = off.
+    /// Threshold of static wear leveling, in erases: it moves the data of a block that has more than this number of
+    /// erases fewer than the most worn block of its pool (plane, or planes of a superblock); 0 = off.
     pub static_gap: u32,
-    /// Static wear leveling finds little-worn blocks by reading spare areas in turn, one per flash write, instead of
-    /// from erase counts in RAM.
+    /// Static wear leveling searches for little-worn blocks by reading the spare areas of blocks in turn, one per flash
+    /// write, instead of by erase counts in RAM.
     pub scan: bool,
-    /// Threshold of dual-pool wear leveling (Chang, SAC 2007), in erases; 0 = off. Excludes static wear leveling.
+    /// Threshold of dual-pool wear leveling (Chang, SAC 2007): difference of erases between two blocks beyond which
+    /// cold data moves to the more worn one; 0 = off. Excludes static wear leveling.
     pub dual_pool_gap: u32,
 }
 
@@ -282,7 +287,7 @@ pub struct BufferConfig {
     /// small writes to neighbouring pages, else 0.
     pub pages: Option<u32>,
     /// Order in which the pages in the write buffer are evicted to flash.
-    pub policy: BufferOrder,
+    pub policy: BufferEvictionOrder,
     /// Leave pages in the write buffer that are there after the last request: they are neither programmed nor counted.
     pub keep_at_end: bool,
 }
@@ -290,7 +295,7 @@ pub struct BufferConfig {
 /// Names of the orders in which the write buffer evicts pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum BufferOrder {
+pub enum BufferEvictionOrder {
     /// The write buffer evicts the page that was buffered first.
     #[default]
     Fifo,
@@ -304,18 +309,19 @@ pub enum BufferOrder {
 pub struct PreconditionConfig {
     /// Method of preconditioning that brings the device into its initial state.
     pub mode: Precondition,
-    /// Random overwrites after the first GC, in units of the physical capacity. Defaults: 1 for `steady`, 0 for
-    /// `random`, 0.1 for `constructed` and `in-use`.
+    /// Amount of random overwrites after the first GC, in units of the physical capacity. Defaults: 1 for `steady`, 0
+    /// for `random`, 0.1 for `constructed` and `in-use`.
     pub overwrite: Option<f64>,
     /// For `aged`: path of the trace that ages the device. Absent: the first part of the replayed trace.
     pub trace: Option<String>,
-    /// For `aged` without a trace: share of the replayed requests that only age the device, in (0, 1) (default 0.5).
+    /// For `aged` if `trace` is absent: share of the input's requests that only age the device, in (0, 1) (default
+    /// 0.5).
     pub share: Option<f64>,
     /// For `aged`: write every exported page once before ageing (default no).
     pub filled: Option<bool>,
-    /// Last step of preconditioning: random logical pages are remapped to the flash pages of others until this share of
-    /// the reverse-map entries that `remap.size_mib` holds is valid (Remap-SSD, section 5.2: 0.7). Default: no such
-    /// step.
+    /// Last step of preconditioning: random logical pages are remapped to the flash pages of other logical pages, until
+    /// this share of the reverse-map entries that `remap.size_mib` holds is valid (Remap-SSD, section 5.2: 0.7).
+    /// Absent: no such step.
     pub bound_share: Option<f64>,
 }
 
@@ -336,8 +342,8 @@ pub enum Precondition {
     Steady,
     /// Uniform random writes to an empty device until the first GC (Remap-SSD, section 5.2).
     Random,
-    /// The steady state of uniform random writes under greedy GC: built directly, without its writes, and then settled
-    /// by some random writes.
+    /// The steady state of uniform random writes under greedy GC. It is built directly, without executing all writes
+    /// that lead to it; then some random writes are executed.
     Constructed,
     /// The device is aged by replaying a trace, or the first part of the replayed trace.
     Aged,
@@ -355,14 +361,14 @@ pub struct ReplayConfig {
     pub time_scale: Option<f64>,
     /// Number of requests after which the replay stops. Absent: it replays the whole input.
     pub requests: Option<u64>,
-    /// How trace addresses are mapped to logical pages of the device.
-    pub addresses: Addresses,
-    /// Whether a write-zeroes request is a trim or a write.
-    pub zeroes: Zeroes,
+    /// How addresses in the trace are mapped to logical pages of the device.
+    pub addresses: TraceAddressMapping,
+    /// Whether a write-zeroes request is executed as a trim or as a write.
+    pub zeroes: WriteZeroesMode,
     /// Seed of all random choices (default 1).
     pub seed: Option<u64>,
-    /// Largest number of cells in a timeline's block map; a timeline (counters and latencies in windows of time) is
-    /// recorded only if this is set.
+    /// Maximum number of cells in the block map (chart of the blocks' state) of a timeline. A timeline (counters and
+    /// latencies in windows of time) is recorded only if this is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline_cells: Option<u32>,
 }
@@ -385,7 +391,7 @@ pub enum Arrival {
 /// Names of the ways to map trace addresses to logical pages of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Addresses {
+pub enum TraceAddressMapping {
     /// `exact` (unchanged) if the addresses fit the device and the trace concerns one device, else `compact` (numbered
     /// densely).
     #[default]
@@ -396,10 +402,10 @@ pub enum Addresses {
     Compact,
 }
 
-/// Names of what a write-zeroes request of the trace does.
+/// Names of the ways to execute a write-zeroes request of the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Zeroes {
+pub enum WriteZeroesMode {
     /// A write-zeroes request is a trim: no payload crosses the interface, and drives deallocate the pages.
     #[default]
     Trim,

@@ -18,8 +18,8 @@ use super::Config;
 pub struct LifetimeConfig {
     /// Which write-saving schemes (deduplication, compression, ...) may be used, and whether host writes are throttled.
     pub schemes: LifetimeSchemes,
-    /// Whether compression costs twice the energy that the integrated lifetime paper states. With twice the energy the
-    /// model reproduces the paper's break-even; false = as stated.
+    /// Whether compression costs twice the energy that the paper on integrated lifetime management states. With twice
+    /// the energy, the model reproduces the paper's break-even; false = the stated energy.
     pub fitted_energy: bool,
     /// Read the stored page and compare its bytes before deduplicating a write.
     pub verify_on_hit: bool,
@@ -71,8 +71,8 @@ pub enum LifetimeSchemes {
 }
 
 impl LifetimeConfig {
-    /// Returns the configuration of the paper on integrated lifetime management that is chosen; `None` if lifetime
-    /// management is off or not that of the paper.
+    /// Returns which configuration of the paper on integrated lifetime management is chosen; `None` if lifetime
+    /// management is off, or is not one of the paper's configurations.
     fn paper_configuration(&self) -> Option<LifetimePaperConfiguration> {
         match self.schemes {
             LifetimeSchemes::Always | LifetimeSchemes::Best => None,
@@ -84,8 +84,8 @@ impl LifetimeConfig {
         }
     }
 
-    /// Returns the energy model of the write-saving schemes, as the paper states it or fitted to the paper's
-    /// break-even.
+    /// Returns the energy model of the write-saving schemes: with the energies that the paper on integrated lifetime
+    /// management states, or fitted so that compression breaks even where it does in that paper.
     pub fn energy_model(&self) -> EnergyModel {
         if self.fitted_energy { EnergyModel::FITTED_TO_PAPER } else { EnergyModel::STATED_IN_PAPER }
     }
@@ -105,7 +105,7 @@ impl LifetimeConfig {
             return (schemes != MechanismSet::NONE).then_some(options);
         }
         let (epoch_length, target_years) = (EpochLength::Seconds(self.epoch_s), self.target_years);
-        let options = LifetimeOptions::of_il_paper(self.paper_configuration()?, &energy);
+        let options = LifetimeOptions::of_integrated_lifetime_paper(self.paper_configuration()?, &energy);
         let options = LifetimeOptions { epoch_length, target_years, ..options };
         let schemes = schemes.iter().map(|kind| LifetimeScheme::with_energy_of(kind, &energy)).collect();
         match self.schemes {
@@ -115,11 +115,11 @@ impl LifetimeConfig {
         }
     }
 
-    /// Returns the content mechanisms that the lifetime schemes need: the options of deduplication (`None` if unused),
-    /// and whether compression is needed.
-    pub(super) fn needed_dedup_and_compression(&self) -> (Option<DedupOptions>, bool) {
+    /// Returns which content mechanisms the lifetime schemes need: the options of deduplication (`None` if it is not
+    /// needed), and whether compression is needed.
+    pub(super) fn dedup_and_compression_of_schemes(&self) -> (Option<DedupOptions>, bool) {
         let kinds = self.paper_configuration().map(|configuration| {
-            let options = LifetimeOptions::of_il_paper(configuration, &self.energy_model());
+            let options = LifetimeOptions::of_integrated_lifetime_paper(configuration, &self.energy_model());
             options.schemes.iter().map(|scheme| scheme.kind).collect::<Vec<_>>()
         });
         let has = |kind| kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind));

@@ -1,8 +1,8 @@
 //! Where the value of each setting comes from: a file and its line, an option, a preset, the input.
 //!
-//! A configuration remembers where its values were set when it is read ([`Origins`]). What a run resolves from absent
-//! values is known only when the device is: [`Config::origins`] combines both. Values that are the default are not
-//! listed, so that the list is short and says what is special about a run.
+//! When a configuration is read, it records where its values were set ([`Origins`]). Values that a run fills in for
+//! absent settings are known only after the device is resolved; [`Config::origins`] combines both. Values that equal
+//! their default are not listed, so that the list is short and shows what is special about a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,42 +14,43 @@ use toml::de::DeTable;
 use crate::Config;
 use crate::resolve::AUTO_SIZED_PRESET_NAME;
 
-/// Kind of place (file, command line, preset and so on) in which a setting got its value.
+/// Kind of source from which a setting got its value: file, command line, preset and so on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
-    /// A configuration file; the place is its name and the line.
+pub enum SettingSource {
+    /// The value is in a configuration file; `place` is the name of the file and the line.
     File,
-    /// `--set`, another option, or an argument of a program; these override files.
+    /// The value was set by `--set`, by another option, or by an argument of a program; these override files.
     Set,
-    /// The device preset; the place is its name.
+    /// The value comes from the device preset; `place` is the name of the preset.
     Preset,
-    /// The design has this part of its own; the place is the name of the design.
+    /// The user did not set this part, and the design has it; `place` is the name of the design.
     Design,
-    /// The survey of the input: the pages that it touches, or whether its requests have times.
+    /// The value was computed from the input: from the pages that it touches, or from whether its requests have times.
     Input,
-    /// Computed from another setting, which is the place.
+    /// The value was computed from another setting; `place` is the key of that setting.
     Derived,
 }
 
-/// Place in which a setting got its value: its kind, and where exactly.
+/// Origin of the value of a setting: the kind of its source, and where exactly.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Origin {
-    /// Kind of the place in which the setting got its value.
-    pub source: Source,
-    /// The place, such as `drive.toml:12` or the name of a preset; absent if the kind alone identifies it.
+    /// Kind of source from which the setting got its value.
+    pub source: SettingSource,
+    /// Where exactly the value was set, such as `drive.toml:12` or the name of a preset; absent if the kind of source
+    /// says all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
 }
 
 impl Origin {
-    /// Returns the origin of a value that was set in this place.
-    fn at_place(source: Source, place: &str) -> Self {
+    /// Returns the origin of a value with this kind of source, and where exactly it was set.
+    fn at_place(source: SettingSource, place: &str) -> Self {
         Self { source, place: Some(place.to_owned()) }
     }
 
-    /// Returns the origin of a value that was set in a place which its kind alone identifies.
-    const fn of_kind(source: Source) -> Self {
+    /// Returns the origin of a value whose source has no further details, such as the command line.
+    const fn of_kind(source: SettingSource) -> Self {
         Self { source, place: None }
     }
 }
@@ -58,12 +59,12 @@ impl Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.source {
-            Source::File => "file",
-            Source::Set => "set",
-            Source::Preset => "preset",
-            Source::Design => "design",
-            Source::Input => "input",
-            Source::Derived => "derived from",
+            SettingSource::File => "file",
+            SettingSource::Set => "set",
+            SettingSource::Preset => "preset",
+            SettingSource::Design => "design",
+            SettingSource::Input => "input",
+            SettingSource::Derived => "derived from",
         };
         match &self.place {
             Some(place) => write!(f, "{kind} {place}"),
@@ -92,7 +93,7 @@ impl Origins {
             let Some(keys) = keys.get_ref().as_table() else { continue };
             for key in keys.keys() {
                 let line = text[..key.span().start].matches('\n').count() + 1;
-                let origin = Origin::at_place(Source::File, &format!("{name}:{line}"));
+                let origin = Origin::at_place(SettingSource::File, &format!("{name}:{line}"));
                 origins.0.insert(format!("{}.{}", section.get_ref(), key.get_ref()), origin);
             }
         }
@@ -112,7 +113,7 @@ impl Origins {
     /// Records that a value was set by the setting `setting` (`section.key=value`) and not by a file.
     pub(crate) fn record_setting_origin(&mut self, setting: &str) {
         let key = setting.split('=').next().unwrap_or_default().trim();
-        self.0.insert(key.to_owned(), Origin::of_kind(Source::Set));
+        self.0.insert(key.to_owned(), Origin::of_kind(SettingSource::Set));
     }
 }
 
@@ -147,10 +148,10 @@ impl Config {
         for key in
             parts.iter().flat_map(values_by_key).map(|(key, _)| key).filter(|key| key.starts_with("parts."))
         {
-            origins.entry(key).or_insert_with(|| Origin::at_place(Source::Design, design));
+            origins.entry(key).or_insert_with(|| Origin::at_place(SettingSource::Design, design));
         }
         if self.device.over_provisioning.is_none() && self.device.logical_pages.is_none() {
-            let preset = Origin::at_place(Source::Preset, self.preset_name());
+            let preset = Origin::at_place(SettingSource::Preset, self.preset_name());
             origins.insert("device.over_provisioning".to_owned(), preset);
         }
         for (key, value) in values_by_key(effective) {
@@ -172,22 +173,23 @@ impl Config {
     /// Returns from where a run took the value of a setting that the user left absent; `None` if the value is the
     /// default.
     fn resolved_origin(&self, key: &str, effective: &Self) -> Option<Origin> {
-        let derived = |from: &str| Some(Origin::at_place(Source::Derived, from));
-        let input = Some(Origin::of_kind(Source::Input));
+        let derived = |from: &str| Some(Origin::at_place(SettingSource::Derived, from));
+        let input = Some(Origin::of_kind(SettingSource::Input));
         match key {
-            "device.blocks_per_plane" | "device.logical_pages" if self.is_sized_to_input() => input,
-            "device.reserve_blocks" if self.is_sized_to_input() => derived("gc.low_blocks"),
+            "device.blocks_per_plane" | "device.logical_pages" if self.is_device_sized_to_input() => input,
+            "device.reserve_blocks" if self.is_device_sized_to_input() => derived("gc.low_blocks"),
             "device.logical_pages" => derived("device.over_provisioning"),
-            "device.striping" => {
-                self.timing.multi_plane.then(|| Origin::at_place(Source::Derived, "timing.multi_plane"))
-            }
+            "device.striping" => self
+                .timing
+                .multi_plane
+                .then(|| Origin::at_place(SettingSource::Derived, "timing.multi_plane")),
             "gc.low_blocks" if self.gc.free_share.is_some() => derived("gc.free_share"),
             "gc.low_blocks" => derived("device.blocks_per_plane"),
             "buffer.pages" if effective.buffer.pages != Some(0) => derived("device.page_bytes"),
             "precondition.overwrite" => derived("precondition.mode"),
             "replay.arrival" => input,
             "device.preset" if self.preset_name() != AUTO_SIZED_PRESET_NAME => {
-                Some(Origin::of_kind(Source::Set))
+                Some(Origin::of_kind(SettingSource::Set))
             }
             "device.preset"
             | "device.reserve_blocks"
@@ -202,9 +204,11 @@ impl Config {
             | "replay.seed"
             | "replay.time_scale"
             | "replay.queue_depth" => None,
-            _ if key.starts_with("device.") => Some(Origin::at_place(Source::Preset, self.preset_name())),
+            _ if key.starts_with("device.") => {
+                Some(Origin::at_place(SettingSource::Preset, self.preset_name()))
+            }
             // A program built the configuration without reading it.
-            _ => Some(Origin::of_kind(Source::Set)),
+            _ => Some(Origin::of_kind(SettingSource::Set)),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wearwell::content::MechanismKind;
-use wearwell::content::recycle::HistoryScope;
+use wearwell::content::recycle::DeadPageHistoryScope;
 use wearwell::design::{
     self, CompressionOptions, ContentParts, MappingPart, Parts, Persistence, SharingOptions,
 };
@@ -21,7 +21,10 @@ use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::validity::ValidityStoreKind;
 
-use super::{Config, ConfigError, HistoryName, MetadataName, ResolvedDevice, ReverseMapName, ValidityName};
+use super::{
+    Config, ConfigError, DeadPageHistoryName, MetadataGcName, ResolvedDevice, ReverseMapName,
+    ValidityStoreName,
+};
 
 /// Names of the parts (content mechanisms, map, page validity, recovery) that replace a design's own; an absent part is
 /// the design's own.
@@ -33,13 +36,14 @@ pub struct PartsConfig {
     /// How the L2P table is stored.
     pub map: Option<MapName>,
     /// Where page validity (which pages of a block are valid) is stored.
-    pub validity: Option<ValidityName>,
+    pub validity: Option<ValidityStoreName>,
     /// Reverse map: how the logical pages that share a flash page are recorded. Absent: the design's own, or `ideal` if
     /// the design shares no pages.
     pub reverse_map: Option<ReverseMapName>,
-    /// What preserves acknowledged data over a loss of power. Absent: the design's own way. If content, map or reverse
-    /// map are exchanged and this is absent: the way that the papers use for such parts, else `battery`.
-    pub survives: Option<SurvivalName>,
+    /// What preserves acknowledged data over a loss of power. Absent: as in the design. If `content`, `map` or
+    /// `reverse_map` replaces a part of the design, absent means: as in the papers about the new parts, or `battery` if
+    /// none of them says it.
+    pub survives: Option<PersistenceName>,
 }
 
 /// Names of the content mechanisms (ways to save flash writes by looking at content).
@@ -51,7 +55,8 @@ pub enum ContentMechanismName {
     Mechanism(MechanismKind),
 }
 
-/// The content mechanisms of the five papers, in the order in which lists name them.
+/// The content mechanisms of the papers on Recyclable SSD, Remap-SSD, Delta-FTL and integrated lifetime management, in
+/// the order in which lists name them.
 const PAPER_MECHANISMS: [ContentMechanismName; 5] = [
     ContentMechanismName::RECYCLE,
     ContentMechanismName::Remap,
@@ -100,8 +105,8 @@ impl ContentMechanismName {
         }
     }
 
-    /// Returns the position of the content mechanism in the order of [`Self::all_names`].
-    fn list_position(self) -> usize {
+    /// Returns the position of the content mechanism in [`Self::all_names`].
+    fn position_in_all_names(self) -> usize {
         Self::all_names().take_while(|&other| other != self).count()
     }
 }
@@ -119,7 +124,7 @@ impl PartialOrd for ContentMechanismName {
 
 impl Ord for ContentMechanismName {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.list_position().cmp(&other.list_position())
+        self.position_in_all_names().cmp(&other.position_in_all_names())
     }
 }
 
@@ -236,20 +241,20 @@ pub enum MapName {
     Lazy,
 }
 
-/// Names of what preserves acknowledged data over a loss of power.
+/// Names of the means by which acknowledged data survives a loss of power.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum SurvivalName {
+pub enum PersistenceName {
     /// Recovery reads the spare areas of all pages; trims are not durable.
     OobScan,
     /// A battery keeps the contents of RAM during a loss of power.
     Battery,
     /// After a loss of power, a battery lasts long enough to write to flash what is only in RAM.
     BatteryFlush,
-    /// Recovery reads the newest data pages backwards to find the map entries that changed last.
+    /// Recovery reads data pages from the newest one backwards, to find the map entries that changed last.
     Backward,
-    /// Recovery reads the newest data pages backwards to find the map entries that changed last, and writes these
-    /// entries to flash before the device works again.
+    /// Recovery reads data pages from the newest one backwards, to find the map entries that changed last, and writes
+    /// these entries to flash before the device works again.
     BackwardSynchronising,
     /// Recovery reads the spare areas of all pages, and the entries of the reverse map in NVRAM.
     NvramEntries,
@@ -257,13 +262,13 @@ pub enum SurvivalName {
     NvramMap,
 }
 
-impl SurvivalName {
-    /// Returns the name of the persistence in configuration files and settings.
+impl PersistenceName {
+    /// Returns the name, in configuration files and settings, of this means to survive a loss of power.
     pub fn name(self) -> String {
         setting_text_of_name(self)
     }
 
-    /// Returns the option of the engine that this name selects.
+    /// Returns the persistence (way to survive a loss of power), in the engine's form, that this name selects.
     fn persistence(self) -> Persistence {
         match self {
             Self::OobScan => Persistence::OobScan,
@@ -294,15 +299,15 @@ impl SurvivalName {
     }
 }
 
-/// How data survives a loss of power in a design with its own content mechanisms, and with the mechanisms that
-/// `parts.content` sets ([`Config::keep_persistence_of_design`]).
+/// How data survives a loss of power in a design: with the content mechanisms of the design, and with the mechanisms
+/// that `parts.content` sets in their place ([`Config::keep_persistence_of_design`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct KeptPersistence {
-    /// Persistence of the design with its own content mechanisms.
-    pub design_persistence: SurvivalName,
-    /// Persistence of the design with the mechanisms that `parts.content` sets: `design_persistence`, unless it cannot
-    /// be combined with these mechanisms.
-    pub parts_persistence: SurvivalName,
+pub struct DesignAndPartsPersistence {
+    /// How data survives a loss of power if the design has its own content mechanisms.
+    pub design_persistence: PersistenceName,
+    /// How data survives a loss of power if the design has the content mechanisms that `parts.content` sets. Equals
+    /// `design_persistence`, unless these mechanisms cannot be combined with it.
+    pub parts_persistence: PersistenceName,
 }
 
 impl PartsConfig {
@@ -360,10 +365,11 @@ impl Config {
             sharing.reverse_map = self.remap.reverse_map_part(name, &resolved.geometry);
         }
         if let Some(name) = asked.map {
-            parts.mapping = self.map_part(name, parts.mapping, resolved);
+            parts.mapping = self.mapping_part_named(name, parts.mapping, resolved);
         }
         if let Some(name) = asked.validity {
-            parts.validity = self.validity.validity_part(name, self.gecko.gecko_options(&resolved.geometry));
+            parts.validity =
+                self.validity.validity_store_named(name, self.gecko.gecko_options(&resolved.geometry));
         }
         match asked.survives {
             Some(name) => parts.persistence = name.persistence(),
@@ -393,12 +399,12 @@ impl Config {
             stateless_mechanisms: stateless_mechanisms()
                 .filter(|&kind| list.contains(ContentMechanismName::Mechanism(kind)))
                 .collect(),
-            table_limit_bytes: None,
+            content_tables_ram_limit_bytes: None,
         }
     }
 
-    /// Returns the options of page sharing: `own`, those of the design, if it shares pages, else those of `[remap]`
-    /// with an ideal reverse map. Deduplication is added or removed as `deduplicates` says.
+    /// Returns the options of page sharing: those of the design (`own`) if it shares pages, otherwise those of the
+    /// section `[remap]`, with an ideal reverse map. `deduplicates` decides whether they include deduplication.
     fn page_sharing_part(
         &self,
         deduplicates: bool,
@@ -411,9 +417,9 @@ impl Config {
         SharingOptions { dedup: deduplicates.then_some(dedup), ..base }
     }
 
-    /// Returns the map called `name`. A map on flash gets the cache entries of `own`, the design's own map, if that map
-    /// is on flash, too, else the default number.
-    fn map_part(&self, name: MapName, own: MappingPart, resolved: &ResolvedDevice) -> MappingPart {
+    /// Returns the map called `name`. The number of cache entries of a map on flash is that of the design's own map
+    /// (`own`) if that map is on flash too, otherwise the default.
+    fn mapping_part_named(&self, name: MapName, own: MappingPart, resolved: &ResolvedDevice) -> MappingPart {
         let entries = match own {
             MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.cache_entries,
             MappingPart::Flat => self.cached_map_entries(None, resolved),
@@ -432,25 +438,31 @@ impl Config {
         }
     }
 
-    /// Lets the design called `design` keep its persistence although `parts.content` replaces its content mechanisms:
-    /// sets `parts.survives` to the persistence that the design has without `parts.content`, if the parts can be
-    /// combined with it. Changes nothing if they cannot, or if `parts.survives` is set. Returns `None` if there is no
-    /// such design, or if a part is chosen twice.
-    pub fn keep_persistence_of_design(&mut self, design: &str) -> Option<KeptPersistence> {
+    /// Keeps the way in which the design called `design` survives a loss of power, although `parts.content` replaces
+    /// its content mechanisms: sets `parts.survives` to the persistence that the design has without `parts.content`, if
+    /// the parts can be combined with it. Changes nothing if they cannot, or if `parts.survives` is set. Returns `None`
+    /// if there is no such design, or if both `[parts]` and another section choose the same part.
+    pub fn keep_persistence_of_design(&mut self, design: &str) -> Option<DesignAndPartsPersistence> {
         let own_content = PartsConfig { content: None, ..self.parts.clone() };
         let whole = Self { parts: own_content, ..self.clone() }.parts_on_default_device(design)?.persistence;
         let default = self.parts_on_default_device(design)?.persistence;
-        let design_persistence = SurvivalName::of_persistence(whole);
+        let design_persistence = PersistenceName::of_persistence(whole);
         if default != whole {
             let mut kept = self.clone();
             kept.parts.survives = Some(design_persistence);
             kept.recovery.by = None;
             if kept.parts_on_default_device(design)?.require_compatible().is_ok() {
                 *self = kept;
-                return Some(KeptPersistence { design_persistence, parts_persistence: design_persistence });
+                return Some(DesignAndPartsPersistence {
+                    design_persistence,
+                    parts_persistence: design_persistence,
+                });
             }
         }
-        Some(KeptPersistence { design_persistence, parts_persistence: SurvivalName::of_persistence(default) })
+        Some(DesignAndPartsPersistence {
+            design_persistence,
+            parts_persistence: PersistenceName::of_persistence(default),
+        })
     }
 
     /// Returns the label that distinguishes a run with these settings (joined by blanks) from other runs. The label
@@ -519,8 +531,14 @@ pub(super) fn setting_text_of_name(name: impl Serialize) -> String {
 
 /// Returns the names of the content mechanisms of a design.
 fn content_list_of(content: &ContentParts) -> ContentMechanismList {
-    let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: filters, table_limit_bytes: _ } =
-        content;
+    let ContentParts {
+        recycle,
+        sharing,
+        delta,
+        chunks,
+        stateless_mechanisms: filters,
+        content_tables_ram_limit_bytes: _,
+    } = content;
     let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
     let present = [
         (ContentMechanismName::RECYCLE, recycle.is_some()),
@@ -560,11 +578,11 @@ fn toml_sections_of(parts: &Parts, logical_pages: u32) -> toml::Table {
     let list = content_list_of(&parts.content);
     let list = list.0.iter().map(|name| toml::Value::String(name.name().into()));
     set("parts", "content", toml::Value::Array(list.collect()));
-    set("parts", "survives", toml_value_of_name(SurvivalName::of_persistence(parts.persistence)));
+    set("parts", "survives", toml_value_of_name(PersistenceName::of_persistence(parts.persistence)));
     if let Some(recycle) = &parts.content.recycle
-        && recycle.options.history_scope == HistoryScope::FingerprintStore
+        && recycle.options.dead_page_history_scope == DeadPageHistoryScope::FingerprintStore
     {
-        set("recycle", "history", toml_value_of_name(HistoryName::Store));
+        set("recycle", "history", toml_value_of_name(DeadPageHistoryName::Store));
     }
     if let Some(sharing) = parts.content.sharing {
         set("parts", "reverse_map", toml_value_of_name(reverse_map_name(sharing.reverse_map)));
@@ -577,10 +595,10 @@ fn toml_sections_of(parts: &Parts, logical_pages: u32) -> toml::Table {
         }
     }
     let validity = match parts.validity {
-        ValidityStoreKind::Ram => ValidityName::Ram,
-        ValidityStoreKind::Bitmap(_) => ValidityName::Bitmap,
-        ValidityStoreKind::Log => ValidityName::Log,
-        ValidityStoreKind::Gecko(_) => ValidityName::Gecko,
+        ValidityStoreKind::Ram => ValidityStoreName::Ram,
+        ValidityStoreKind::Bitmap(_) => ValidityStoreName::Bitmap,
+        ValidityStoreKind::Log => ValidityStoreName::Log,
+        ValidityStoreKind::Gecko(_) => ValidityStoreName::Gecko,
     };
     set("parts", "validity", toml_value_of_name(validity));
     let map = match parts.mapping {
@@ -601,8 +619,8 @@ fn toml_sections_of(parts: &Parts, logical_pages: u32) -> toml::Table {
         }
     };
     set("parts", "map", toml_value_of_name(map));
-    if let MetadataGcRule::WhenEmpty { max_metadata_block_share: share } = parts.gc.metadata_gc {
-        set("gc", "metadata", toml_value_of_name(MetadataName::WhenEmpty));
+    if let MetadataGcRule::WhenAllPagesInvalid { max_metadata_block_share: share } = parts.gc.metadata_gc {
+        set("gc", "metadata", toml_value_of_name(MetadataGcName::WhenEmpty));
         set("gc", "metadata_share", share.into());
     }
     file

@@ -10,11 +10,11 @@ use wearwell::nand::{FlashTiming, Geometry, GeometryError, preset};
 use wearwell::store::GC_RESERVE_BLOCKS;
 use wearwell::write_buffer::{WriteBufferOptions, WriteBufferPolicy};
 
-use super::flash_metadata::SurveyName;
+use super::flash_metadata::RecoverySurveyName;
 use super::resolved_device::{ResolvedDevice, reserve_page_count};
 use super::{
-    Arrival, BufferOrder, Config, ConfigError, GcConfig, HistoryName, Mode, Policy, RecyclePolicy, SpareOf,
-    StripingName,
+    Arrival, BufferEvictionOrder, Config, ConfigError, DeadPageHistoryName, GcConfig, Mode,
+    OverProvisioningBase, RecyclePolicy, StripingName, VictimPolicyName,
 };
 use crate::MAX_BLOCK_CHART_CELLS;
 
@@ -62,16 +62,16 @@ impl Config {
             device_preset_named(name)?
         };
         let geometry = self.configured_geometry(&device.geometry).checked()?;
-        let fit = self.device.fit.or(self.is_sized_to_input().then_some(1.0));
+        let fit = self.device.fit.or(self.is_device_sized_to_input().then_some(1.0));
         let spare = self.device.over_provisioning.unwrap_or(device.over_provisioning);
         let exported = exported_share(spare, self.device.over_provisioning_of.unwrap_or_default())?;
         let (geometry, reserve_blocks_per_plane) = match fit {
             Some(fit) => {
                 let fitting = DeviceFitRequest {
                     footprint_pages,
-                    touched_share_of_exported: fit,
+                    touched_share_of_exported_pages: fit,
                     exported_share: exported,
-                    gc_free_share: self.gc_free_share(&device),
+                    gc_start_free_block_share: self.gc_start_free_block_share(&device),
                 };
                 self.fit_to_footprint(&geometry, &fitting)?
             }
@@ -104,7 +104,7 @@ impl Config {
         let logical_pages =
             u32::try_from(logical).expect("a device exports fewer pages than its flash has, at most 2^32");
         if let Some(asked) = self.device.fit.filter(|_| name != AUTO_SIZED_PRESET_NAME) {
-            require_reachable_fit(
+            require_footprint_fills_smallest_device(
                 name,
                 asked,
                 footprint_pages,
@@ -124,7 +124,7 @@ impl Config {
     }
 
     /// Returns whether the number of blocks of the device is computed from the pages that the input touches.
-    pub fn is_sized_to_input(&self) -> bool {
+    pub fn is_device_sized_to_input(&self) -> bool {
         let name = self.device.preset.as_deref().unwrap_or(AUTO_SIZED_PRESET_NAME);
         self.device.fit.is_some() || name == AUTO_SIZED_PRESET_NAME && self.device.logical_pages.is_none()
     }
@@ -205,8 +205,8 @@ impl Config {
         }
     }
 
-    /// Refuses `delta.journal_pages` (a journal of map updates) if the delta design has its map in RAM or from
-    /// `[parts]`.
+    /// Refuses `delta.journal_pages` (a journal of map updates) if the map of the delta design is in RAM, or if
+    /// `parts.map` replaces that map.
     fn require_flash_map_for_delta_journal(&self) -> Result<(), ConfigError> {
         if self.delta.journal_pages.is_none() || self.delta.cache_entries.is_some() {
             return Ok(());
@@ -293,8 +293,8 @@ impl Config {
         Ok(GcOptions {
             policy: self.gc.victim_policy(),
             gc_start_free_blocks,
-            urgent_free_blocks: GC_RESERVE_BLOCKS,
-            background_free_blocks: (pool_blocks * background) as u32,
+            urgent_gc_up_to_free_blocks: GC_RESERVE_BLOCKS,
+            background_gc_below_free_blocks: (pool_blocks * background) as u32,
             tie_break: self.gc.ties.into(),
             metadata_gc: MetadataGcRule::default(),
             wear: WearOptions {
@@ -317,8 +317,8 @@ impl Config {
         }
     }
 
-    /// Returns the free-block threshold of GC, as a share of the blocks of a pool.
-    fn gc_free_share(&self, device: &preset::DevicePreset) -> f64 {
+    /// Returns the free-block threshold at which GC starts, as a share of the blocks of a pool.
+    fn gc_start_free_block_share(&self, device: &preset::DevicePreset) -> f64 {
         self.gc.free_share.unwrap_or(device.gc_start_free_share)
     }
 
@@ -331,9 +331,9 @@ impl Config {
     ) -> Result<(Geometry, f64), ConfigError> {
         let DeviceFitRequest {
             footprint_pages,
-            touched_share_of_exported: fit,
+            touched_share_of_exported_pages: fit,
             exported_share: exported,
-            gc_free_share,
+            gc_start_free_block_share,
         } = *fit_request;
         if !(fit > 0.0 && fit <= 1.0) {
             return Err(ConfigError::InvalidValue(format!(
@@ -345,7 +345,7 @@ impl Config {
         let per_plane = pages / (geometry.planes() as f64 * geometry.pages_per_block as f64);
         let reserve = match self.device.reserve_blocks {
             Some(reserve) => reserve,
-            None => self.reserve_blocks_per_pool(per_plane, exported, gc_free_share),
+            None => self.reserve_blocks_per_pool(per_plane, exported, gc_start_free_block_share),
         };
         // On a tiny device a share of the blocks is not enough. Each pool needs a free block, a block for GC copies,
         // six for maps and page validity on flash, and one whose pages can become invalid.
@@ -366,17 +366,19 @@ impl Config {
         Ok((fitted, reserve))
     }
 
-    /// Returns the reserve blocks of a pool (a plane, or the planes of a superblock) whose planes have `per_plane`
-    /// other blocks: those that GC keeps free, and the unwritten part of the open blocks. With this reserve,
-    /// over-provisioning has the effect of its nominal value. `exported` is the exported share. If the spare space is
-    /// only a few blocks, the reserve grows so that maps and page validity on flash fit too.
-    fn reserve_blocks_per_pool(&self, per_plane: f64, exported: f64, gc_free_share: f64) -> f64 {
+    /// Returns the number of reserve blocks of a pool (a plane, or the planes of a superblock): the blocks that GC
+    /// keeps free, and the unwritten part of the open blocks. `per_plane` is the number of blocks per plane without the
+    /// reserve. With this reserve, over-provisioning has the effect of its nominal value. `exported` is the exported
+    /// share. If the spare space is only a few blocks, the reserve grows so that maps and page validity on flash fit
+    /// too.
+    fn reserve_blocks_per_pool(&self, per_plane: f64, exported: f64, gc_start_free_block_share: f64) -> f64 {
         let for_metadata = 9.0 - per_plane * (1.0 - exported);
         let mut reserve = 0.0;
         // The threshold may be a share of all blocks, including the reserve, so the reserve is computed iteratively.
         for _ in 0..8 {
-            let low = self.gc_threshold_blocks((per_plane + reserve).ceil() as u32, gc_free_share);
-            reserve = blocks_without_data_per_pool(low).max(for_metadata);
+            let low =
+                self.gc_threshold_blocks((per_plane + reserve).ceil() as u32, gc_start_free_block_share);
+            reserve = free_and_unwritten_blocks_per_pool(low).max(for_metadata);
         }
         reserve
     }
@@ -401,7 +403,7 @@ impl Config {
             }
             "delta" => self.delta.delta_parts(gc, self.delta_options(resolved)),
             "integrated" => {
-                let (dedup, compresses) = self.lifetime.needed_dedup_and_compression();
+                let (dedup, compresses) = self.lifetime.dedup_and_compression_of_schemes();
                 design::integrated(gc, dedup, compresses)
             }
             other => self.parts_of_flash_map_design(other, resolved).ok_or_else(|| {
@@ -412,7 +414,7 @@ impl Config {
         parts.gc = self.gc_options_with_metadata_policy(parts.gc);
         parts.recovery_block_scan = self.recovery.blocks.map_or_else(
             || parts.default_recovery_block_scan(&resolved.geometry),
-            SurveyName::recovery_block_scan,
+            RecoverySurveyName::recovery_block_scan,
         );
         if let (Some(delta), MappingPart::Cached(_)) = (&mut parts.content.delta, parts.mapping)
             && design != "delta"
@@ -420,7 +422,7 @@ impl Config {
             delta.access_count_table_entries.get_or_insert(Self::access_count_table_entries(resolved));
         }
         if parts.content.has_growing_tables() {
-            parts.content.table_limit_bytes = self.content_table_limit_bytes(design, resolved);
+            parts.content.content_tables_ram_limit_bytes = self.content_table_limit_bytes(design, resolved);
         }
         Ok(parts)
     }
@@ -449,9 +451,12 @@ impl Config {
             policy,
             popularity_growth_alpha: config.alpha,
             probability_decay_beta: config.beta,
-            counts_store_comparisons: config.count_comparisons,
+            counts_scan_comparisons: config.count_comparisons,
             max_revival_age_programs: config.refresh_age_programs,
-            history_scope: config.history.map(HistoryName::history_scope).unwrap_or_default(),
+            dead_page_history_scope: config
+                .history
+                .map(DeadPageHistoryName::dead_page_history_scope)
+                .unwrap_or_default(),
         };
         RecyclingPart { options, must_verify_hits: config.verify_on_hit }
     }
@@ -460,8 +465,8 @@ impl Config {
     /// which has no default buffer because it completes partial pages itself.
     pub fn configured_write_buffer(&self) -> WriteBufferOptions {
         let policy = match self.buffer.policy {
-            BufferOrder::Fifo => WriteBufferPolicy::Fifo,
-            BufferOrder::Slru => WriteBufferPolicy::Slru,
+            BufferEvictionOrder::Fifo => WriteBufferPolicy::Fifo,
+            BufferEvictionOrder::Slru => WriteBufferPolicy::Slru,
         };
         WriteBufferOptions { capacity_pages: self.buffer.pages.unwrap_or(0), policy }
     }
@@ -499,13 +504,15 @@ impl GcConfig {
     /// Returns the victim policy of GC that the section names.
     fn victim_policy(&self) -> VictimPolicy {
         match self.policy {
-            Policy::Greedy => VictimPolicy::Greedy,
-            Policy::CostBenefit => VictimPolicy::CostBenefit,
-            Policy::DChoices => VictimPolicy::DChoices { random_candidates: self.random_victim_candidates() },
-            Policy::Random => VictimPolicy::DChoices { random_candidates: 1 },
-            Policy::Fifo => VictimPolicy::Fifo,
-            Policy::RcGc => VictimPolicy::RecycleAware,
-            Policy::DeadBytes => VictimPolicy::DeadBytes,
+            VictimPolicyName::Greedy => VictimPolicy::Greedy,
+            VictimPolicyName::CostBenefit => VictimPolicy::CostBenefit,
+            VictimPolicyName::DChoices => {
+                VictimPolicy::DChoices { random_candidates: self.random_victim_candidates() }
+            }
+            VictimPolicyName::Random => VictimPolicy::DChoices { random_candidates: 1 },
+            VictimPolicyName::Fifo => VictimPolicy::Fifo,
+            VictimPolicyName::RcGc => VictimPolicy::RecycleAware,
+            VictimPolicyName::DeadBytes => VictimPolicy::DeadBytes,
         }
     }
 }
@@ -546,10 +553,10 @@ fn auto_device(footprint_pages: u64) -> preset::DevicePreset {
 
 /// Returns the share of the physical pages that is exported. `spare` is the over-provisioning, as a share of what `of`
 /// names: the exported pages, or all pages.
-fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
+fn exported_share(spare: f64, of: OverProvisioningBase) -> Result<f64, ConfigError> {
     let exported = match of {
-        SpareOf::Logical => 1.0 / (1.0 + spare),
-        SpareOf::Physical => 1.0 - spare,
+        OverProvisioningBase::Logical => 1.0 / (1.0 + spare),
+        OverProvisioningBase::Physical => 1.0 - spare,
     };
     if !(spare > 0.0 && exported > 0.0 && exported < 1.0) {
         return Err(ConfigError::InvalidValue(format!(
@@ -560,35 +567,35 @@ fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
     Ok(exported)
 }
 
-/// Spare space, in blocks, that is unwritten in the two open blocks of a plane (one for host writes, one for GC
-/// copies). On average half of each is unwritten, but some of their pages become invalid before the blocks are full.
-/// Measured with uniform writes to 5,000 to 1,000,000 pages at 7, 15 and 28 % of spare space: values of 0.60 to 0.76
-/// make the write amplification equal to the theoretical one.
-const UNWRITTEN_OPEN_BLOCKS_PER_PLANE: f64 = 0.65;
+/// Unwritten space of the two open blocks of a plane (one for host writes, one for GC copies), in blocks. On average
+/// half of each is unwritten, but some of their pages become invalid before the blocks are full. Measured with uniform
+/// writes to 5,000 to 1,000,000 pages at 7, 15 and 28 % of spare space: values of 0.60 to 0.76 make the write
+/// amplification equal to the theoretical one.
+const UNWRITTEN_SPACE_OF_OPEN_BLOCKS_PER_PLANE: f64 = 0.65;
 
-/// Returns how many blocks of each pool (a plane, or the planes of a superblock) hold no data: those that GC keeps
-/// free, and the unwritten part of the open blocks.
-pub fn blocks_without_data_per_pool(low_blocks: u32) -> f64 {
-    f64::from(low_blocks) + 1.0 + UNWRITTEN_OPEN_BLOCKS_PER_PLANE
+/// Returns how many blocks of each pool (a plane, or the planes of a superblock) hold no data: the free blocks that GC
+/// keeps, and the unwritten part of the open blocks. `gc_start_free_blocks` is the number of free blocks at which GC
+/// starts.
+pub fn free_and_unwritten_blocks_per_pool(gc_start_free_blocks: u32) -> f64 {
+    f64::from(gc_start_free_blocks) + 1.0 + UNWRITTEN_SPACE_OF_OPEN_BLOCKS_PER_PLANE
 }
 
-/// The requirements to which a device is resized: touched pages, their share of the exported pages, exported share, and
-/// free blocks of GC.
+/// Requirements by which a device is resized: the number of pages that the input touches, which shares of the device
+/// they and the exported pages are, and the threshold at which GC starts.
 struct DeviceFitRequest {
     /// Pages of 4 KiB that the input touches.
     footprint_pages: u64,
     /// Share of the exported pages that the input is to touch (`device.fit`).
-    touched_share_of_exported: f64,
+    touched_share_of_exported_pages: f64,
     /// Share of the physical pages that is exported, not counting the reserve blocks.
     exported_share: f64,
-    /// Free-block threshold of GC, as a share of the blocks of a pool.
-    gc_free_share: f64,
+    /// Free-block threshold at which GC starts, as a share of the blocks of a pool.
+    gc_start_free_block_share: f64,
 }
 
-/// Refuses `device.fit` (`touched_share`, the share of the exported pages that the input is to touch) if even the
-/// smallest device of the preset is far too large: of its `exported_4k_pages`, the input touches at most half of that
-/// share.
-fn require_reachable_fit(
+/// Refuses `device.fit` if even the smallest device of the preset, which exports `exported_4k_pages`, is too large: the
+/// input touches at most half of the requested share `touched_share` of these pages.
+fn require_footprint_fills_smallest_device(
     preset: &str,
     touched_share: f64,
     footprint_pages: u64,

@@ -30,7 +30,7 @@ pub struct TimingConfig {
     pub suspend: bool,
     /// Time that a suspension adds to the suspended program or erase, microseconds.
     pub suspend_overhead_us: f64,
-    /// Largest number of suspensions of one program or erase.
+    /// Maximum number of times that one program or erase is suspended.
     pub suspend_max: u32,
     /// Run equal operations on several planes of a die as one multi-plane operation.
     pub multi_plane: bool,
@@ -38,7 +38,7 @@ pub struct TimingConfig {
     pub independent_planes: bool,
     /// Time that each host request spends outside the flash, microseconds.
     pub controller_overhead_us: f64,
-    /// Number of host writes that may be acknowledged before they are programmed.
+    /// Maximum number of host writes that are acknowledged and not programmed yet.
     pub buffered_writes: u32,
     /// Time for hashing and index look-up in designs that examine content, microseconds (32 in the papers on the
     /// Recyclable SSD and on Remap-SSD). Counts once per request that hashed a page, because the next page is hashed
@@ -73,7 +73,7 @@ impl Default for TimingConfig {
             gc_yields: options.background_yields_to_host,
             gc_backlog_ops: None,
             gc_holds_reads: options.background_delays_reads,
-            blocking_gc: options.gc_blocks_requests,
+            blocking_gc: options.uses_foreground_gc,
             suspend: false,
             suspend_overhead_us: 20.0,
             suspend_max: 4,
@@ -114,12 +114,12 @@ impl TimingConfig {
     pub fn controller_work(&self, work: &ControllerWorkCounts) -> ControllerWork {
         let hash_us = if work.hashed_pages > 0 { self.hash_us } else { 0.0 };
         let delta_us = work.encoded_deltas as f64 * self.delta_encode_us
-            + work.host_decoded_deltas as f64 * self.delta_decode_us;
+            + work.deltas_decoded_for_host as f64 * self.delta_decode_us;
         let compression_us = work.compressed_pages as f64 * self.compress_us
             + work.decompressed_pages as f64 * self.decompress_us;
         let nvram_ns = work.nvram_written_bytes as f64 / f64::from(NVRAM_LINE_BYTES) * self.nvram_write_ns;
         ControllerWork {
-            parallel_work_ns: ((hash_us + delta_us + compression_us) * 1000.0) as u64,
+            work_parallel_to_other_requests_ns: ((hash_us + delta_us + compression_us) * 1000.0) as u64,
             delta_codec_work_ns: (delta_us * 1000.0) as u64,
             nvram_store_ns: nvram_ns as u64,
         }
@@ -146,7 +146,7 @@ impl TimingConfig {
                 .is_none()
                 .then(|| self.free_blocks_per_array(geometry, low_blocks)),
             background_delays_reads: self.gc_holds_reads,
-            gc_blocks_requests: self.blocking_gc,
+            uses_foreground_gc: self.blocking_gc,
             suspension: self.suspend.then(|| SuspensionOptions {
                 resume_overhead_ns: ns(self.suspend_overhead_us),
                 max_suspensions_per_op: self.suspend_max,

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use wearwell::content::recycle::HistoryScope;
+use wearwell::content::recycle::DeadPageHistoryScope;
 use wearwell::gc::VictimPolicy;
 use wearwell::nand::preset;
 use wearwell::sharing::reverse_map::{MAX_SEGMENTS, ReverseMapKind};
 use wearwell_config::{
-    Arrival, Config, ConfigError, DeviceConfig, Policy, RecyclePolicy, ResolvedDevice, SurvivalName,
+    Arrival, Config, ConfigError, DeviceConfig, PersistenceName, RecyclePolicy, ResolvedDevice,
+    VictimPolicyName,
 };
 
 /// Bytes of a gibibyte.
@@ -138,14 +139,14 @@ fn only_the_wearwell_design_limits_its_fingerprint_store_by_default() {
     let scope = |design: &str, list: &[&str]| {
         let config = config_of_settings(list);
         let parts = config.design_parts(design, &config.resolve_device(10_000).unwrap()).unwrap();
-        parts.content.recycle.expect("the design recycles").options.history_scope
+        parts.content.recycle.expect("the design recycles").options.dead_page_history_scope
     };
-    assert_eq!(scope("wearwell", &[]), HistoryScope::FingerprintStore);
-    assert_eq!(scope("wearwell", &["parts.content=recycle,dedup"]), HistoryScope::FingerprintStore);
-    assert_eq!(scope("wearwell", &["recycle.history=all"]), HistoryScope::AllPages);
-    assert_eq!(scope("recyclable", &[]), HistoryScope::AllPages);
-    assert_eq!(scope("recyclable", &["recycle.history=store"]), HistoryScope::FingerprintStore);
-    assert_eq!(scope("page-map", &["parts.content=recycle"]), HistoryScope::AllPages);
+    assert_eq!(scope("wearwell", &[]), DeadPageHistoryScope::FingerprintStore);
+    assert_eq!(scope("wearwell", &["parts.content=recycle,dedup"]), DeadPageHistoryScope::FingerprintStore);
+    assert_eq!(scope("wearwell", &["recycle.history=all"]), DeadPageHistoryScope::AllPages);
+    assert_eq!(scope("recyclable", &[]), DeadPageHistoryScope::AllPages);
+    assert_eq!(scope("recyclable", &["recycle.history=store"]), DeadPageHistoryScope::FingerprintStore);
+    assert_eq!(scope("page-map", &["parts.content=recycle"]), DeadPageHistoryScope::AllPages);
 }
 
 #[test]
@@ -333,7 +334,7 @@ fn paper_presets_have_the_capacity_of_their_papers() {
 #[test]
 fn settings_accept_strings_with_and_without_quotes_and_blanks() {
     for setting in ["gc.policy=fifo", "gc.policy=\"fifo\"", "gc.policy='fifo'", " gc.policy = fifo "] {
-        assert_eq!(config_of_settings(&[setting]).gc.policy, Policy::Fifo, "{setting}");
+        assert_eq!(config_of_settings(&[setting]).gc.policy, VictimPolicyName::Fifo, "{setting}");
     }
     let content = "content.model=dup:share=0.2,theta=0.9";
     assert_eq!(config_of_settings(&[content]).content.model.as_deref(), Some("dup:share=0.2,theta=0.9"));
@@ -358,7 +359,7 @@ fn later_configuration_sources_override_only_the_keys_they_set() {
     let file = "[gc]\npolicy = \"fifo\"\nlow_blocks = 5\n[replay]\nseed = 3\n";
     let list = to_settings(&["gc.policy=random", "replay.seed=4", "replay.seed=5"]);
     let config = Config::from_text_and_settings(Some(("drive.toml", file)), &list).unwrap();
-    assert_eq!((config.gc.policy, config.gc.low_blocks), (Policy::Random, Some(5)));
+    assert_eq!((config.gc.policy, config.gc.low_blocks), (VictimPolicyName::Random, Some(5)));
     assert_eq!(config.seed(), 5);
     // What nothing names comes from the preset or is the default.
     assert_eq!(Config::default().seed(), 1);
@@ -369,16 +370,17 @@ fn later_configuration_sources_override_only_the_keys_they_set() {
     );
 }
 
-/// `wearwell` takes at most 1/8 byte per flash page for tables of contents, but small drives may use 16 MiB.
+/// With the design `wearwell`, the tables of content mechanisms (deduplication, recycling, ...) take at most 1/8 byte
+/// of RAM per flash page; but on small drives they may take 16 MiB.
 #[test]
-fn tables_of_contents_are_limited_on_wearwell_and_where_a_limit_is_set() {
+fn content_tables_are_limited_in_the_wearwell_design_and_where_a_limit_is_set() {
     /// Bytes of a mebibyte.
     const MIB: u64 = 1 << 20;
     let limit_bytes = |settings: &[&str], design: &str, pages: u64| {
         let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
         let config = Config::from_text_and_settings(None, &settings).unwrap();
         let resolved = config.resolve_device(pages).unwrap();
-        let limit = config.design_parts(design, &resolved).unwrap().content.table_limit_bytes;
+        let limit = config.design_parts(design, &resolved).unwrap().content.content_tables_ram_limit_bytes;
         (limit, resolved.geometry.pages())
     };
     assert_eq!(limit_bytes(&[], "wearwell", 100_000).0, Some(16 * MIB));
@@ -423,7 +425,7 @@ fn a_configuration_written_as_toml_is_read_back_equal() {
 }
 
 #[test]
-fn device_fit_sizes_the_device_to_the_footprint() {
+fn the_setting_device_fit_sizes_the_device_to_the_footprint() {
     for (list, footprint) in [
         (vec!["device.fit=0.9"], 1_000_000),
         (vec!["device.fit=1.0", "device.preset=bench-8g"], 5_000_000),
@@ -479,17 +481,17 @@ fn over_provisioning_excludes_the_blocks_that_gc_keeps_free() {
     assert_eq!(none.exported_and_spare_pages(), none.geometry.pages());
 }
 
-/// Even the smallest drive with 512 dies is far larger than a footprint of a few MiB, so no device has the requested
-/// share. The refusal must not advise fewer blocks, because their number follows from the input.
+/// The footprint is to be only 1e-7 of the drive, which would then have more flash pages than page numbers of 32 bits
+/// can name. The refusal must not advise fewer blocks, because their number follows from the input.
 #[test]
-fn a_device_fit_that_needs_too_many_pages_is_refused_by_its_name() {
+fn a_device_fit_setting_that_needs_too_many_flash_pages_is_refused_and_named() {
     let refused = refusal_message(try_resolve_for_footprint(&["device.fit=1e-7"], 1_000));
     assert_contains_all(&refused, &["device.fit=0.0000001", "raise device.fit"]);
     assert!(!refused.contains("blocks_per_plane"), "{refused}");
 }
 
 #[test]
-fn a_device_fit_that_no_geometry_reaches_is_refused() {
+fn a_device_fit_setting_that_the_smallest_device_of_a_preset_exceeds_is_refused() {
     let refused =
         refusal_message(try_resolve_for_footprint(&["device.fit=0.9", "device.preset=tlc-1t"], 50_000));
     assert_contains_all(&refused, &["the input touches 90.00 %", "tlc-1t", "MiB"]);
@@ -515,7 +517,7 @@ fn a_gc_threshold_set_by_the_user_overrides_the_default() {
 
 /// Bug: a number without a digit before its point (`.15`) was read as a string in a setting.
 #[test]
-fn a_number_without_a_digit_before_its_point_is_a_number_in_settings_and_explained_in_files() {
+fn numbers_that_begin_with_a_point_are_accepted_in_settings_and_refused_with_advice_in_files() {
     for text in [".15", "+.15", "0.15"] {
         let config = config_of_settings(&[&format!("device.over_provisioning={text}")]);
         assert_eq!(config.device.over_provisioning, Some(0.15), "{text}");
@@ -687,10 +689,10 @@ fn every_configuration_value_of_a_run_has_an_origin() {
     }
 }
 
-/// A value that a run resolves must have a rule for its origin; without a rule it would be reported as set by a
-/// program.
+/// Each value that a run fills in for an absent setting needs a rule that states its origin (preset, design, input,
+/// ...). Without such a rule its origin would be reported as "set", as if a program had set it.
 #[test]
-fn an_empty_configuration_has_no_origins_set_by_the_user() {
+fn values_that_a_run_fills_in_are_not_reported_as_set_by_the_user() {
     for device in preset::all_presets() {
         let preset = Config {
             device: DeviceConfig { preset: Some(device.name.to_owned()), ..DeviceConfig::default() },
@@ -808,7 +810,8 @@ fn other_content_mechanisms_keep_the_persistence_of_the_design() {
         let kept = config.keep_persistence_of_design(design).unwrap();
         (kept.design_persistence, kept.parts_persistence, config.parts.survives)
     };
-    let (nvram, scan, battery) = (SurvivalName::NvramMap, SurvivalName::OobScan, SurvivalName::Battery);
+    let (nvram, scan, battery) =
+        (PersistenceName::NvramMap, PersistenceName::OobScan, PersistenceName::Battery);
     for content in ["none", "dedup", "delta+compress", "recycle+dedup+delta+compress"] {
         let content = format!("parts.content={content}");
         assert_eq!(kept("wearwell", &[&content]), (nvram, nvram, Some(nvram)), "{content}");

@@ -1,4 +1,5 @@
-//! Tests that the engine accepts the configurations that the refusal of a design's parts advises.
+//! Tests of the advice in the error about parts of a design that cannot be combined: the engine accepts the
+//! configurations that the error suggests.
 
 use wearwell::design::ALL;
 use wearwell_config::{Config, ConfigError};
@@ -12,8 +13,11 @@ fn config_of(settings: &[String]) -> Config {
 fn refusal(design: &str, settings: &[String], is_image: bool) -> Option<(&'static str, String)> {
     let config = config_of(settings);
     let resolved = config.resolve_device(100_000).unwrap();
-    let parts =
-        if is_image { config.image_parts(design, &resolved) } else { config.design_parts(design, &resolved) };
+    let parts = if is_image {
+        config.design_parts_for_image(design, &resolved)
+    } else {
+        config.design_parts(design, &resolved)
+    };
     match parts {
         Ok(_) => None,
         Err(ConfigError::IncompatibleParts { reason, advice }) => Some((reason, advice)),
@@ -99,7 +103,7 @@ const SETTINGS: [&str; 29] = [
 
 /// Returns whether the settings are accepted apart from rules on combining parts: no part is set twice, and each
 /// setting has an effect.
-fn is_accepted_apart_from_parts(design: &str, settings: &[String]) -> bool {
+fn is_accepted_without_part_combination_rules(design: &str, settings: &[String]) -> bool {
     let key_of = |setting: &String| setting.split('=').next().unwrap_or_default().to_owned();
     let keys: Vec<String> = settings.iter().map(key_of).collect();
     if keys.iter().enumerate().any(|(at, key)| keys[..at].contains(key)) {
@@ -121,7 +125,7 @@ fn settings_that_follow_the_advice_of_a_refusal_are_accepted() {
             for second in &SETTINGS[at..] {
                 let mut settings = vec![(*first).to_owned()];
                 settings.extend((first != second).then(|| (*second).to_owned()));
-                if !is_accepted_apart_from_parts(design, &settings) {
+                if !is_accepted_without_part_combination_rules(design, &settings) {
                     continue;
                 }
                 refused += u32::from(assert_advice_is_accepted(design, &settings, false));

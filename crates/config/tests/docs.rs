@@ -32,7 +32,7 @@ fn configuration_keys() -> BTreeSet<String> {
 }
 
 /// Returns the rows of the tables in docs/configuration.md: key, unit, default, meaning.
-fn documented_rows() -> Vec<[&'static str; 4]> {
+fn setting_rows_of_document() -> Vec<[&'static str; 4]> {
     let is_row = |line: &&str| line.starts_with("| `");
     let cells = |line: &'static str| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
@@ -42,9 +42,9 @@ fn documented_rows() -> Vec<[&'static str; 4]> {
 }
 
 /// Returns the row about this key in the tables of docs/configuration.md.
-fn row_of(key: &str) -> [&'static str; 4] {
+fn document_row_of_setting(key: &str) -> [&'static str; 4] {
     let name = format!("`{key}`");
-    documented_rows()
+    setting_rows_of_document()
         .into_iter()
         .find(|row| row[0] == name)
         .unwrap_or_else(|| panic!("docs/configuration.md lacks {key}"))
@@ -53,7 +53,7 @@ fn row_of(key: &str) -> [&'static str; 4] {
 #[test]
 fn the_configuration_document_lists_exactly_the_existing_keys() {
     let documented: BTreeSet<String> =
-        documented_rows().iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
+        setting_rows_of_document().iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
     let keys = configuration_keys();
     assert!(keys.len() > 50, "only {} keys: the parser's refusals read differently now", keys.len());
     let missing: Vec<_> = keys.difference(&documented).collect();
@@ -68,7 +68,7 @@ fn documented_defaults_equal_those_of_the_configuration() {
     for (section, table) in &defaults {
         for (key, value) in table.as_table().expect("sections are tables") {
             let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let [name, _, default, _] = row_of(&format!("{section}.{key}"));
+            let [name, _, default, _] = document_row_of_setting(&format!("{section}.{key}"));
             assert_eq!(default, format!("`{shown}`"), "default of {name}");
             seen += 1;
         }
@@ -80,7 +80,7 @@ fn documented_defaults_equal_those_of_the_configuration() {
 fn every_named_configuration_value_is_documented() {
     let mut named_keys = 0;
     for key in configuration_keys() {
-        let [_, unit, default, meaning] = row_of(&key);
+        let [_, unit, default, meaning] = document_row_of_setting(&key);
         if unit != "name" || key == "device.preset" {
             continue;
         }

@@ -1,5 +1,5 @@
-//! Tests which settings are reported as having no effect: on a design, on a life, on a drive operated step by step, on
-//! a live device.
+//! Tests which settings are reported as having no effect: on a design, on a simulation of a drive's whole life, on a
+//! drive operated step by step, on a live device.
 
 use wearwell_config::{Config, SettingIgnoredByRunKind};
 
@@ -14,10 +14,10 @@ fn ignored_by_designs(settings: &[&str], designs: &[&str]) -> Vec<(String, bool)
         .collect()
 }
 
-/// Bug: the message about an ignored setting stated a condition under which another rule still made the setting
-/// ineffective.
+/// Bug: the message said under which condition the ignored setting has an effect, but under this condition another rule
+/// still ignored it.
 #[test]
-fn the_stated_condition_is_that_of_the_ignored_key_alone() {
+fn the_message_states_the_condition_of_the_rule_that_ignores_the_key() {
     for (setting, design, condition) in [
         ("timing.suspend=true", "page-map", "timing.mode is event"),
         ("timing.delta_encode_us=5.0", "page-map", "overwrites are stored as deltas"),
@@ -151,8 +151,8 @@ fn limits_of_content_tables_without_effect_are_reported() {
     assert_eq!(ignored_by_designs(&["parts.content=silent", least], &["wearwell"]), without_effect(least));
 }
 
-/// Regression: options of sharing were accepted, without effect, on the design wearwell, which has its own, and sizes
-/// of reverse maps that have none.
+/// Regression: these settings were accepted without effect: options of page sharing on the design `wearwell`, which
+/// fixes them, and the size of a reverse map of a kind that has no size.
 #[test]
 fn options_of_sharing_without_effect_are_reported() {
     for ignored in ["remap.atomic_commands=true", "remap.sparse_counts=true", "remap.size_mib=10"] {
@@ -202,7 +202,7 @@ fn the_spare_read_time_is_ignored_without_a_power_loss() {
 /// Regression: `validity.kind` and `recovery.by` were accepted, without effect, on designs that get a map on flash from
 /// `parts.map`.
 #[test]
-fn page_validity_and_recovery_of_a_mixture_are_set_by_its_parts() {
+fn page_validity_and_recovery_of_a_design_with_another_map_are_set_in_the_parts_section() {
     let of = |setting, designs| ignored_by_designs(&["parts.map=cached", setting], designs);
     assert_eq!(of("validity.kind=bitmap", &["page-map"]), [("validity.kind".to_owned(), true)]);
     assert_eq!(of("validity.kind=bitmap", &["geckoftl"]), []);
@@ -238,7 +238,7 @@ fn blocks_per_plane_is_ignored_on_a_device_sized_to_the_input() {
 }
 
 #[test]
-fn settings_of_replaced_parts_have_an_effect() {
+fn settings_of_parts_that_replace_those_of_the_design_have_an_effect() {
     assert_eq!(ignored_by_designs(&["parts.content=recycle", "recycle.policy=inf"], &["page-map"]), []);
     assert_eq!(
         ignored_by_designs(&["parts.content=dedup", "recycle.policy=inf"], &["recyclable"]),
@@ -285,21 +285,21 @@ fn settings_of_a_mode_that_is_off_are_reported_as_ignored() {
     assert_eq!(ignored_by_designs(&suspended, &["page-map"]), [("timing.suspend".into(), true)]);
 }
 
-/// Returns whether the last of these settings is refused on the design.
-fn last_is_ignored(settings: &[&str], design: &str) -> bool {
+/// Returns whether the last of these settings has no effect on the design.
+fn is_last_setting_ignored(settings: &[&str], design: &str) -> bool {
     let key = settings.last().unwrap().split('=').next().unwrap();
     ignored_by_designs(settings, &[design]).iter().any(|(ignored, _)| ignored == key)
 }
 
-/// Regression: these settings were accepted, without effect, where nothing reads them. In the first column they have an
-/// effect, in the second they have none: two runs with different values gave the same record.
+/// Regression: these settings were accepted although nothing read them. Each case has a setting, runs on which it has
+/// an effect, and runs on which it has none: there, two values gave the same record.
 #[test]
 fn settings_that_nothing_reads_are_reported_as_ignored() {
-    /// Settings of a run, and the name of its design.
-    type Run<'a> = (&'a [&'a str], &'a str);
+    /// The other settings of a run, and the name of its design.
+    type SettingsAndDesign<'a> = (&'a [&'a str], &'a str);
     let event: &[&str] = &["timing.mode=event"];
     let bounded: &[&str] = &["delta.max_ratio=0.5"];
-    let cases: &[(&str, &[Run<'_>], &[Run<'_>])] = &[
+    let cases: &[(&str, &[SettingsAndDesign<'_>], &[SettingsAndDesign<'_>])] = &[
         (
             "timing.delta_encode_us=9",
             &[(event, "delta"), (&[], "delta")],
@@ -340,7 +340,11 @@ fn settings_that_nothing_reads_are_reported_as_ignored() {
         for (runs, is_ignored) in [(effective, false), (ignored, true)] {
             for (others, design) in *runs {
                 let settings = [*others, &[*setting]].concat();
-                assert_eq!(last_is_ignored(&settings, design), is_ignored, "{settings:?} on {design}");
+                assert_eq!(
+                    is_last_setting_ignored(&settings, design),
+                    is_ignored,
+                    "{settings:?} on {design}"
+                );
             }
         }
     }
@@ -350,7 +354,7 @@ fn settings_that_nothing_reads_are_reported_as_ignored() {
 #[test]
 fn settings_that_another_setting_replaces_are_reported_as_ignored() {
     let is_ignored = |settings: &[&str], design: &str, expected: bool| {
-        assert_eq!(last_is_ignored(settings, design), expected, "{settings:?} on {design}");
+        assert_eq!(is_last_setting_ignored(settings, design), expected, "{settings:?} on {design}");
     };
     is_ignored(&["dftl.cache_entries=30", "mapping.cache_entries=60"], "dftl", true);
     is_ignored(&["dftl.cache_entries=30", "mapping.least_cache_entries=60"], "dftl", true);
@@ -384,13 +388,13 @@ fn settings_that_another_setting_replaces_are_reported_as_ignored() {
 fn a_content_model_is_ignored_by_designs_without_content_mechanism() {
     let model = "content.model=dup:share=0.5";
     for design in ["page-map", "dftl", "geckoftl"] {
-        assert!(last_is_ignored(&[model], design), "{design}");
-        assert!(!last_is_ignored(&["parts.content=silent", model], design), "{design}");
+        assert!(is_last_setting_ignored(&[model], design), "{design}");
+        assert!(!is_last_setting_ignored(&["parts.content=silent", model], design), "{design}");
     }
     for design in ["recyclable", "remap", "delta", "integrated", "wearwell"] {
-        assert!(!last_is_ignored(&[model], design), "{design}");
+        assert!(!is_last_setting_ignored(&[model], design), "{design}");
     }
-    assert!(last_is_ignored(&["parts.content=none", model], "recyclable"));
+    assert!(is_last_setting_ignored(&["parts.content=none", model], "recyclable"));
 }
 
 /// A rule for a key that does not exist would never apply.

@@ -1,20 +1,20 @@
 //! Experiments of the Delta-FTL paper (DF, section 5), and how the values of its rows are computed from them.
 //!
 //! The device is the paper's 64-GB drive with a 64-MB write buffer; GC starts when less than 10 % of the exported space
-//! is free. The traces write a quarter of the drive at most, so it is first brought to the steady state of random
-//! writes (the paper does not state how it was filled). Most of what GC collects is then this filling. A second drive,
-//! `fitted_drive_settings`, holds little more than the trace, whose first half ages it; its values are shown in
-//! addition. Scaled down, planes have fewer blocks and the buffer has fewer pages, in proportion to the requests.
-//! Deltas have Gaussian ratios, as in the paper. The encoder runs at 934 MHz, at which the bus is slower than the
-//! encoder.
+//! is free. The traces write a quarter of the drive at most. So the drive is first brought to the steady state of
+//! random writes (the paper does not state how it was filled), and most pages that GC collects were written before the
+//! trace. The traces also run on a second drive, `settings_of_drive_fitted_to_trace`. It is little larger than the
+//! footprint of the trace, and the first half of the trace ages it. Scaled down, planes have fewer blocks and the
+//! buffer has fewer pages, in proportion to the requests. Deltas have Gaussian ratios, as in the paper. The encoder
+//! runs at 934 MHz, at which the bus is slower than the encoder.
 //!
-//! The paper does not publish how often the original traces soon overwrite or read an address again, which determines
-//! the share of delta writes (Pc), nor does its text print a Pc. So there is a second family of experiments, `set/`, on
-//! the load `delta-load`, which was made for this project. Its Pc is fitted: with 0.83 to 0.84 the formula for
-//! foreground writes gives the three mean counts of collections of Figure 6, so the row that compares them on this load
-//! (DF-34) is not counted as a result. The load runs on the paper's drive full of data and half full, lightly loaded
-//! and saturated. Variations change one thing at a time: spare space, size and life of the hot set, reads of hot pages,
-//! open pages of the temp buffer. On two traces the codec's times and the scan for cold pages are removed one by one.
+//! The share of delta writes (Pc) depends on how soon a trace accesses a written address again. The paper publishes
+//! neither this nor a Pc. So there is a second family of experiments, `set/`, on the generated load `delta-load`, which
+//! was made for this project. Its Pc is fitted: with 0.83 to 0.84 the formula for foreground writes gives the three
+//! mean GC counts of Figure 6. The row that compares them on this load (DF-34) is therefore not counted as a result.
+//! The load runs on the paper's drive full of data and half full, lightly loaded and saturated. Variations change one
+//! thing at a time: spare space, size and life of the hot set, reads of hot pages, open pages of the temp buffer. On
+//! two traces the codec's times and the scan for cold pages are removed one by one.
 
 use wearwell_replay::theory;
 
@@ -40,7 +40,7 @@ const PAGES_PER_BLOCK: f64 = 64.0;
 /// plane has its own open blocks for pages, GC copies and deltas, so with all planes, opening the delta log would cost
 /// more than a short trace saves.
 fn drive_settings(conditions: &ExperimentConditions, scale: f64) -> Vec<String> {
-    let DriveShape { channels, blocks_per_plane } = DriveShape::at_scale(scale);
+    let DriveShape { channels, blocks_per_plane } = DriveShape::paper_drive_scaled_by(scale);
     vec![
         "device.preset=df-64g".to_owned(),
         format!("device.channels={channels}"),
@@ -56,7 +56,7 @@ fn drive_settings(conditions: &ExperimentConditions, scale: f64) -> Vec<String> 
 
 /// Returns the settings of a drive of which the trace touches 0.9 of the logical pages, with the Delta-FTL paper's
 /// spare space. A small footprint gets four dies, because many planes with few blocks each have no spare block.
-fn fitted_drive_settings(conditions: &ExperimentConditions, scale: f64) -> Vec<String> {
+fn settings_of_drive_fitted_to_trace(conditions: &ExperimentConditions, scale: f64) -> Vec<String> {
     let preset = match conditions.size {
         ExperimentSize::Quick => "device.preset=auto",
         ExperimentSize::Full => "device.preset=df-64g",
@@ -80,7 +80,7 @@ fn content_model_setting(ratio: &str) -> String {
 }
 
 /// Drives for the loads with a given share of delta writes (Pc): name, and spare share of the physical pages.
-const DELTA_LOAD_DRIVE_SPARE_SHARES: [(&str, &str); 2] = [("full", "0.3"), ("half", "0.5")];
+const DELTA_WORKLOAD_SPARE_SHARES_BY_FILL: [(&str, &str); 2] = [("full", "0.3"), ("half", "0.5")];
 /// Levels of load: requests per second and chip (Poisson arrivals), or requests in flight per chip; a channel has one
 /// chip.
 const LOAD_LEVELS: [(&str, LoadLevelPerChip); 3] = [
@@ -91,7 +91,7 @@ const LOAD_LEVELS: [(&str, LoadLevelPerChip); 3] = [
 /// Spare shares of the physical pages for which the number of garbage collections is measured.
 const SPARE_SHARES: [&str; 6] = ["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
 /// Variations of one parameter of the generated load `delta-load`: name, and the key that replaces the default.
-const DELTA_LOAD_VARIATIONS: [(&str, &str); 6] = [
+const DELTA_WORKLOAD_VARIATIONS: [(&str, &str); 6] = [
     ("hot 1 %", "hot=0.01"),
     ("hot 6 %", "hot=0.06"),
     ("life 8", "life=8"),
@@ -99,11 +99,11 @@ const DELTA_LOAD_VARIATIONS: [(&str, &str); 6] = [
     ("hot reads 0", "hot_reads=0"),
     ("hot reads 5.5 %", "hot_reads=0.055"),
 ];
-/// Sizes of the table of access counts that are compared, in logical pages per table entry.
+/// Numbers of logical pages for which the table of access counts has one entry, in the experiments on its size.
 const PAGES_PER_ACCESS_COUNT_ENTRY: [f64; 4] = [256.0, 64.0, 16.0, 4.0];
 /// Suspected causes of differences between Wearwell's results and the Delta-FTL paper's, each with the settings that
 /// remove the cause from a run.
-const CAUSE_REMOVING_SETTINGS: [(&str, &[&str]); 3] = [
+const SETTINGS_REMOVING_DIFFERENCE_CAUSES: [(&str, &[&str]); 3] = [
     ("codec", &[ZERO_CODEC_TIME_SETTINGS[0], ZERO_CODEC_TIME_SETTINGS[1]]),
     ("scan", &[NO_COLD_PAGE_SCAN_SETTING]),
     ("both", &[ZERO_CODEC_TIME_SETTINGS[0], ZERO_CODEC_TIME_SETTINGS[1], NO_COLD_PAGE_SCAN_SETTING]),
@@ -125,7 +125,7 @@ const ZERO_CODEC_TIME_SETTINGS: [&str; 2] = ["timing.delta_encode_us=0", "timing
 /// Setting that turns off the scan for cold pages.
 const NO_COLD_PAGE_SCAN_SETTING: &str = "delta.scan_interval_writes=0";
 /// Size of the smaller table of access counts, in logical pages per table entry.
-const SMALLER_ACCESS_TABLE_PAGES_PER_ENTRY: f64 = PAGES_PER_ACCESS_COUNT_ENTRY[1];
+const SMALL_ACCESS_COUNT_TABLE_PAGES_PER_ENTRY: f64 = PAGES_PER_ACCESS_COUNT_ENTRY[1];
 /// Numbers of journal pages after which the journal of map changes is merged with the L2P table; `None`: no journal.
 const JOURNAL_PAGES_UNTIL_MERGE: [Option<u32>; 4] = [None, Some(4), Some(16), Some(64)];
 /// Number of logical pages per entry of the mapping cache in the experiments with journals;
@@ -135,11 +135,12 @@ const LOGICAL_PAGES_PER_MAP_CACHE_ENTRY: u64 = 32;
 const LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY: u64 = 16;
 /// Number of eight-byte records that fit in a journal page of 4 KiB after its header.
 const JOURNAL_RECORDS_PER_PAGE: f64 = 510.0;
-/// Compression ratios (Rc) of the runs on [`CODEC_AND_SCAN_TRACES`] and of the load variations.
+/// Largest and smallest compression ratio (Rc) of the Delta-FTL paper. The runs on [`TRACES_FOR_CODEC_AND_SCAN_RUNS`]
+/// and the variations of the generated load use only these two.
 const EXTREME_COMPRESSION_RATIOS: [&str; 2] = ["0.50", "0.20"];
 /// Traces for the runs in which the delta codec takes no time, or the scan for cold pages is off: the trace with the
 /// most writes and the one with the most deltas. Of each: the paper's name, and the name of our substitute.
-const CODEC_AND_SCAN_TRACES: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
+const TRACES_FOR_CODEC_AND_SCAN_RUNS: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
 
 /// Load on each chip of the drive: requests per second, or requests in flight.
 #[derive(Clone, Copy)]
@@ -160,11 +161,14 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     for (trace, name) in TRACES {
         let (counted, size) =
             conditions.traces.original_or_substitute(name, &format!(",seed={}", conditions.seed), scale);
-        experiments
-            .push(Experiment::new_counting_experiment(format!("{trace}/counts"), (counted.clone(), size)));
-        for (drive, settings) in
-            [("", drive_settings(conditions, size)), ("fitted-", fitted_drive_settings(conditions, size))]
-        {
+        experiments.push(Experiment::new_request_count_experiment(
+            format!("{trace}/counts"),
+            (counted.clone(), size),
+        ));
+        for (drive, settings) in [
+            ("", drive_settings(conditions, size)),
+            ("fitted-", settings_of_drive_fitted_to_trace(conditions, size)),
+        ] {
             let name = format!("{trace}/{drive}baseline");
             experiments.push(Experiment::new_replay(
                 name,
@@ -180,9 +184,9 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
         }
     }
     experiments.extend(synthetic_experiments(conditions));
-    experiments.extend(experiments_without_codec_time_or_scan(conditions, scale));
+    experiments.extend(experiments_without_codec_time_or_cold_page_scan(conditions, scale));
     experiments.extend(access_count_table_experiments(conditions, scale));
-    experiments.extend(delta_load_experiments(conditions));
+    experiments.extend(delta_workload_experiments(conditions));
     if conditions.size == ExperimentSize::Quick {
         experiments.extend(difference_cause_experiments(conditions, scale));
         experiments.extend(many_channels_experiments(conditions, scale));
@@ -205,11 +209,11 @@ fn difference_cause_experiments(conditions: &ExperimentConditions, scale: f64) -
             experiments.push(Experiment::new_replay(name, (source, size), "delta", settings));
         };
         if trace != "F1" {
-            let entries =
-                DriveShape::at_scale(size).logical_pages(0.3) as f64 / SMALLER_ACCESS_TABLE_PAGES_PER_ENTRY;
+            let entries = DriveShape::paper_drive_scaled_by(size).logical_pages(0.3) as f64
+                / SMALL_ACCESS_COUNT_TABLE_PAGES_PER_ENTRY;
             let entries = format!("delta.heat_entries={entries:.0}");
             add(
-                format!("{trace}/heat-{SMALLER_ACCESS_TABLE_PAGES_PER_ENTRY}"),
+                format!("{trace}/heat-{SMALL_ACCESS_COUNT_TABLE_PAGES_PER_ENTRY}"),
                 "0.35",
                 &drive_settings(conditions, size),
                 entries,
@@ -217,18 +221,23 @@ fn difference_cause_experiments(conditions: &ExperimentConditions, scale: f64) -
         }
         if ["F1", "F2"].contains(&trace) {
             let name = format!("{trace}/fitted-0.50-without-scan");
-            add(name, "0.50", &fitted_drive_settings(conditions, size), NO_COLD_PAGE_SCAN_SETTING.to_owned());
+            add(
+                name,
+                "0.50",
+                &settings_of_drive_fitted_to_trace(conditions, size),
+                NO_COLD_PAGE_SCAN_SETTING.to_owned(),
+            );
         }
     }
     experiments
 }
 
-/// Returns scaled-down experiments on trace F1 with as many channels as the full-size drive has and the same number of
-/// blocks, which test how much of the read latency is the time in which one chip reads the pages of a request.
+/// Returns scaled-down experiments on trace F1 (Financial1) with as many channels as the full-size drive. They show how
+/// much of the read latency arises because one chip reads all pages of a request.
 fn many_channels_experiments(conditions: &ExperimentConditions, scale: f64) -> [Experiment; 2] {
     let (counted, size) =
         conditions.traces.original_or_substitute("f1", &format!(",seed={}", conditions.seed), scale);
-    let DriveShape { channels, blocks_per_plane } = DriveShape::at_scale(size);
+    let DriveShape { channels, blocks_per_plane } = DriveShape::paper_drive_scaled_by(size);
     let blocks = (blocks_per_plane * channels / FULL_SIZE_CHANNELS).round();
     let shape =
         vec![format!("device.channels={FULL_SIZE_CHANNELS}"), format!("device.blocks_per_plane={blocks}")];
@@ -249,9 +258,10 @@ fn many_channels_experiments(conditions: &ExperimentConditions, scale: f64) -> [
 /// map updates. Power is lost after the last request.
 fn journal_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let scale = 0.02;
-    let pages = DriveShape::at_scale(scale).logical_pages(0.3) - 1;
-    let source =
-        RequestSource::Generated(delta_load_spec(conditions, pages, 10e6 * scale, "") + "+unique:delta=0.35");
+    let pages = DriveShape::paper_drive_scaled_by(scale).logical_pages(0.3) - 1;
+    let source = RequestSource::Generated(
+        delta_workload_spec(conditions, pages, 10e6 * scale, "") + "+unique:delta=0.35",
+    );
     let one = |journal_pages: Option<u32>| {
         let mut settings = drive_settings(conditions, scale);
         settings.extend(to_owned_strings(&[
@@ -283,12 +293,15 @@ fn journal_experiment_name(pages: Option<u32>) -> String {
 
 /// Returns experiments on traces F1 and C8 in which the delta codec takes no time, the scan for cold pages is off, or
 /// both.
-fn experiments_without_codec_time_or_scan(conditions: &ExperimentConditions, scale: f64) -> Vec<Experiment> {
+fn experiments_without_codec_time_or_cold_page_scan(
+    conditions: &ExperimentConditions,
+    scale: f64,
+) -> Vec<Experiment> {
     let mut experiments = Vec::new();
-    for (trace, name) in CODEC_AND_SCAN_TRACES {
+    for (trace, name) in TRACES_FOR_CODEC_AND_SCAN_RUNS {
         let (counted, size) =
             conditions.traces.original_or_substitute(name, &format!(",seed={}", conditions.seed), scale);
-        for (what, without) in CAUSE_REMOVING_SETTINGS {
+        for (what, without) in SETTINGS_REMOVING_DIFFERENCE_CAUSES {
             for ratio in EXTREME_COMPRESSION_RATIOS {
                 let (source, settings) =
                     with_delta_content(&counted, ratio, &drive_settings(conditions, size));
@@ -301,13 +314,13 @@ fn experiments_without_codec_time_or_scan(conditions: &ExperimentConditions, sca
     experiments
 }
 
-/// Returns experiments on trace F1 with several sizes of the table of access counts.
+/// Returns experiments on trace F1 (Financial1) with several sizes of the table of access counts.
 fn access_count_table_experiments(conditions: &ExperimentConditions, scale: f64) -> Vec<Experiment> {
     let (counted, size) =
         conditions.traces.original_or_substitute("f1", &format!(",seed={}", conditions.seed), scale);
     let one = |pages_per_entry: &f64| {
         let (source, mut settings) = with_delta_content(&counted, "0.35", &drive_settings(conditions, size));
-        let entries = DriveShape::at_scale(size).logical_pages(0.3) as f64 / pages_per_entry;
+        let entries = DriveShape::paper_drive_scaled_by(size).logical_pages(0.3) as f64 / pages_per_entry;
         settings.push(format!("delta.heat_entries={entries:.0}"));
         Experiment::new_replay(format!("F1/heat-{pages_per_entry}"), (source, size), "delta", settings)
     };
@@ -330,7 +343,7 @@ struct DriveShape {
 
 impl DriveShape {
     /// Returns the shape of the paper's drive with `scale` times its capacity. At least four planes remain.
-    fn at_scale(scale: f64) -> Self {
+    fn paper_drive_scaled_by(scale: f64) -> Self {
         let planes = (64.0 * scale).round().clamp(4.0, 64.0);
         let channels = (planes / 4.0).ceil();
         Self { channels, blocks_per_plane: (4096.0 * scale * 16.0 / channels).round() }
@@ -345,7 +358,7 @@ impl DriveShape {
 
 /// Returns the specification of the generated load whose share of delta writes (Pc) is fitted to the counts of
 /// collections that the Delta-FTL paper reports; `keys` replace its default keys.
-fn delta_load_spec(conditions: &ExperimentConditions, pages: u64, requests: f64, keys: &str) -> String {
+fn delta_workload_spec(conditions: &ExperimentConditions, pages: u64, requests: f64, keys: &str) -> String {
     let standard = ["deltas=0.98", "hot=0.03", "life=128", "hot_reads=0.02"];
     let replaced =
         |key: &&str| !keys.split(',').any(|other| other.split('=').next() == key.split('=').next());
@@ -377,14 +390,14 @@ struct DeltaLoadExperiments<'a> {
 
 /// Returns the experiments with the generated load `delta-load`: levels of load, spare shares and variations of the
 /// load.
-fn delta_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+fn delta_workload_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let scale = match conditions.size {
         ExperimentSize::Quick => 0.02,
         ExperimentSize::Full => 0.2,
     };
-    let channels = DriveShape::at_scale(scale).channels;
+    let channels = DriveShape::paper_drive_scaled_by(scale).channels;
     let mut runs = Vec::new();
-    for (drive, spare) in DELTA_LOAD_DRIVE_SPARE_SHARES {
+    for (drive, spare) in DELTA_WORKLOAD_SPARE_SHARES_BY_FILL {
         for (level, how) in LOAD_LEVELS {
             let (keys, mut settings) = match how {
                 LoadLevelPerChip::RequestsPerSecond(rate) => {
@@ -430,22 +443,22 @@ fn delta_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> 
         SPARE_SHARES.map(|spare| counted(format!("set/spare-{spare}"), spare, "", &COMPRESSION_RATIOS[..])),
     );
     runs.extend(
-        DELTA_LOAD_VARIATIONS
+        DELTA_WORKLOAD_VARIATIONS
             .map(|(name, keys)| counted(format!("set/{name}"), "0.3", keys, &EXTREME_COMPRESSION_RATIOS[..])),
     );
-    runs.iter().flat_map(|run| experiments_on_one_delta_load(conditions, scale, run)).collect()
+    runs.iter().flat_map(|run| experiments_on_delta_workload(conditions, scale, run)).collect()
 }
 
 /// Returns the experiments on one drive and load: the baseline, unless the delta design is varied, and the delta design
 /// at each compression ratio.
-fn experiments_on_one_delta_load(
+fn experiments_on_delta_workload(
     conditions: &ExperimentConditions,
     scale: f64,
     run: &DeltaLoadExperiments<'_>,
 ) -> Vec<Experiment> {
     let spare: f64 = run.spare_share.parse().expect("a share");
-    let pages = DriveShape::at_scale(scale).logical_pages(spare) - 1;
-    let load = delta_load_spec(conditions, pages, 10e6 * scale, &run.load_spec_keys);
+    let pages = DriveShape::paper_drive_scaled_by(scale).logical_pages(spare) - 1;
+    let load = delta_workload_spec(conditions, pages, 10e6 * scale, &run.load_spec_keys);
     let mut settings = drive_settings(conditions, scale);
     settings.push(format!("device.over_provisioning={}", run.spare_share));
     settings.push("device.over_provisioning_of=physical".to_owned());
@@ -525,17 +538,19 @@ pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option
         "DF-11" => trace_table_values(runs, "C8"),
         "DF-12" => trace_table_values(runs, "DAP"),
         "DF-13" => trace_table_values(runs, "MSN"),
-        "DF-14" => means_on_both_drives(runs, "0.50", gc_count_percent_of_baseline),
-        "DF-15" => means_on_both_drives(runs, "0.35", gc_count_percent_of_baseline),
-        "DF-16" => means_on_both_drives(runs, "0.20", gc_count_percent_of_baseline),
-        "DF-17" => values_on_both_drives(runs, "C3", "0.20", gc_count_percent_of_baseline),
-        "DF-18" => values_on_both_drives(runs, "F1", "0.50", gc_count_percent_of_baseline),
+        "DF-14" => mean_comparison_on_paper_and_fitted_drive(runs, "0.50", gc_count_percent_of_baseline),
+        "DF-15" => mean_comparison_on_paper_and_fitted_drive(runs, "0.35", gc_count_percent_of_baseline),
+        "DF-16" => mean_comparison_on_paper_and_fitted_drive(runs, "0.20", gc_count_percent_of_baseline),
+        "DF-17" => comparison_on_paper_and_fitted_drive(runs, "C3", "0.20", gc_count_percent_of_baseline),
+        "DF-18" => comparison_on_paper_and_fitted_drive(runs, "F1", "0.50", gc_count_percent_of_baseline),
         "DF-20" => host_program_monotonicity_values(runs),
         "DF-21" => delta_write_shares(runs),
         "DF-22" => freed_pages_per_victim_of_two_traces(runs),
-        "DF-23" => whether_f1_f2_free_most_pages(runs),
+        "DF-23" => whether_gc_frees_most_pages_on_financial_traces(runs),
         "DF-24" => ["F1", "F2"]
-            .map(|trace| values_on_both_drives(runs, trace, "0.50", freed_pages_per_victim_ratio))
+            .map(|trace| {
+                comparison_on_paper_and_fitted_drive(runs, trace, "0.50", freed_pages_per_victim_ratio)
+            })
             .into_iter()
             .collect::<Result<Vec<_>>>()
             .map(|values| values.concat()),
@@ -560,7 +575,7 @@ pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option
         "DF-28" => {
             let mut values = Vec::new();
             for (name, value) in [
-                ("two pages ", two_flash_read_percent as DeltaVsBaselineFunction),
+                ("two pages ", two_flash_read_percent as DeltaToBaselineComparison),
                 ("latency ", read_latency_added_percent),
             ] {
                 for ratio in COMPRESSION_RATIOS {
@@ -570,31 +585,32 @@ pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option
                     }
                 }
             }
-            values.extend(f1_read_latency_added_by_channels(runs));
+            values.extend(financial1_read_latency_increase_by_channels(runs));
             Ok(values)
         }
-        "DF-29" => largest_two_flash_read_percent(runs),
-        "DF-34" => delta_load_gc_count_percents(runs),
-        "DF-35" => delta_load_write_latencies_saved(runs),
-        "DF-36" => delta_load_read_latencies_added(runs),
-        "DF-37" => gc_count_percents_by_spare_share(runs),
+        "DF-29" => max_percent_of_reads_with_two_flash_reads(runs),
+        "DF-34" => delta_workload_gc_counts_percent_of_baseline(runs),
+        "DF-35" => write_latency_savings_on_delta_workload(runs),
+        "DF-36" => read_latency_increases_on_delta_workload(runs),
+        "DF-37" => gc_counts_percent_of_baseline_by_spare_share(runs),
         "DF-38" => delta_effects_by_load_variation(runs),
         "DF-39" => delta_effects_by_access_count_table_size(runs),
         "DF-40" => write_latency_changes_without_codec_or_scan(runs),
         "DF-41" => formula_and_run_values(runs),
-        "DF-42" => map_journal_costs(runs),
+        "DF-42" => l2p_journal_program_counts(runs),
         _ => return None,
     })
 }
 
 /// Returns the largest share, over all traces, of reads that take two flash reads, percent; whether trace F2 has this
 /// share; the shares of all traces; and the increase of the read latency on F2, percent.
-fn largest_two_flash_read_percent(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let share = |trace: &str| delta_vs_baseline_value(runs, trace, "", "0.50", two_flash_read_percent);
+fn max_percent_of_reads_with_two_flash_reads(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+    let share =
+        |trace: &str| compare_delta_run_with_baseline(runs, trace, "", "0.50", two_flash_read_percent);
     let shares: Vec<(&str, f64)> =
         TRACES.iter().map(|(trace, _)| Ok((*trace, share(trace)?))).collect::<Result<_>>()?;
     let largest = shares.iter().map(|&(_, share)| share).fold(0.0, f64::max);
-    let latency = delta_vs_baseline_value(runs, "F2", "", "0.50", read_latency_added_percent)?;
+    let latency = compare_delta_run_with_baseline(runs, "F2", "", "0.50", read_latency_added_percent)?;
     let mut values = vec![
         NamedValue::new("largest, %", largest),
         named_truth_value("F2 is the largest", share("F2")? >= largest),
@@ -605,25 +621,27 @@ fn largest_two_flash_read_percent(runs: &ExperimentRecords) -> Result<Vec<NamedV
     Ok(values)
 }
 
-/// Returns the increase of the mean read latency on trace F1, percent: on the drive of the other runs, and on a drive
-/// of the same size with more channels, which read the pages of a request at once. A missing run has no value.
-fn f1_read_latency_added_by_channels(runs: &ExperimentRecords) -> Vec<NamedValue> {
+/// Returns how much the mean read latency on trace F1 (Financial1) grows against the baseline, percent: on the standard
+/// drive, and on a drive of the same size with more channels, which reads the pages of a request at once. The value of
+/// a run that is missing is left out.
+fn financial1_read_latency_increase_by_channels(runs: &ExperimentRecords) -> Vec<NamedValue> {
     [("", "latency F1 0.50"), (MANY_CHANNELS_PREFIX, "latency F1 0.50, 16 channels")]
         .into_iter()
         .filter_map(|(drive, name)| {
-            let value = delta_vs_baseline_value(runs, "F1", drive, "0.50", read_latency_added_percent);
+            let value =
+                compare_delta_run_with_baseline(runs, "F1", drive, "0.50", read_latency_added_percent);
             Some(NamedValue::new(name, value.ok()?))
         })
         .collect()
 }
 
 /// Returns the flash time per GC victim relative to the baseline: the median over the traces, and the values on the
-/// load whose share of delta writes is fitted.
+/// generated load whose share of delta writes (Pc) is fitted to the paper.
 fn gc_time_per_victim_ratios(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = median_over_traces_on_paper_drive(runs, gc_time_per_victim_ratio)?;
-    for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
+    for (drive, _) in DELTA_WORKLOAD_SPARE_SHARES_BY_FILL {
         for ratio in COMPRESSION_RATIOS {
-            let (run, baseline) = delta_load_run_and_baseline(runs, &format!("{drive}-light"), ratio)?;
+            let (run, baseline) = run_and_baseline_of_delta_workload(runs, &format!("{drive}-light"), ratio)?;
             values.push(NamedValue::new(format!("{drive} {ratio}"), gc_time_per_victim_ratio(run, baseline)));
         }
     }
@@ -631,7 +649,7 @@ fn gc_time_per_victim_ratios(runs: &ExperimentRecords) -> Result<Vec<NamedValue>
 }
 
 /// Returns the run of the delta design on a load with a given share of delta writes (Pc), and the run of its baseline.
-fn delta_load_run_and_baseline<'a>(
+fn run_and_baseline_of_delta_workload<'a>(
     runs: &'a ExperimentRecords,
     load_name: &str,
     ratio: &str,
@@ -644,7 +662,7 @@ fn delta_load_run_and_baseline<'a>(
 
 /// Returns a variant of the delta run on a load with a given share of delta writes (Pc), and the baseline, which has no
 /// variants.
-fn delta_load_variant_and_baseline<'a>(
+fn variant_and_baseline_of_delta_workload<'a>(
     runs: &'a ExperimentRecords,
     load_name: &str,
     variant: &str,
@@ -657,25 +675,25 @@ fn delta_load_variant_and_baseline<'a>(
 
 /// Returns the GC count on the loads with a given share of delta writes (Pc), in percent of the baseline's GC count, by
 /// drive and compression ratio (Rc).
-fn delta_load_gc_count_percents(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn delta_workload_gc_counts_percent_of_baseline(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
-    for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
+    for (drive, _) in DELTA_WORKLOAD_SPARE_SHARES_BY_FILL {
         let of = format!("{drive}-light");
         for ratio in COMPRESSION_RATIOS {
-            let (run, baseline) = delta_load_run_and_baseline(runs, &of, ratio)?;
+            let (run, baseline) = run_and_baseline_of_delta_workload(runs, &of, ratio)?;
             values.push(NamedValue::new(
                 format!("{drive} {ratio}"),
                 gc_count_percent_of_baseline(run, baseline),
             ));
         }
-        let (run, baseline) = delta_load_run_and_baseline(runs, &of, "0.35")?;
+        let (run, baseline) = run_and_baseline_of_delta_workload(runs, &of, "0.35")?;
         values.push(NamedValue::new(format!("{drive} Pc %"), 100.0 * delta_write_share(run)));
         values.push(NamedValue::new(
             format!("{drive} invalid pages per victim"),
             freed_pages_per_victim(baseline),
         ));
         for (variant, name, _) in [DELTA_DESIGN_VARIANTS[0], DELTA_DESIGN_VARIANTS[3]] {
-            let (run, baseline) = delta_load_variant_and_baseline(runs, &of, variant)?;
+            let (run, baseline) = variant_and_baseline_of_delta_workload(runs, &of, variant)?;
             values.push(NamedValue::new(
                 format!("{drive} 0.50, {name}"),
                 gc_count_percent_of_baseline(run, baseline),
@@ -687,13 +705,13 @@ fn delta_load_gc_count_percents(runs: &ExperimentRecords) -> Result<Vec<NamedVal
 
 /// Returns how much of the mean write latency the delta design saves relative to the baseline, percent, on the
 /// generated load for each drive, level of load and compression ratio.
-fn delta_load_write_latencies_saved(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn write_latency_savings_on_delta_workload(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
-    for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
+    for (drive, _) in DELTA_WORKLOAD_SPARE_SHARES_BY_FILL {
         for (level, _) in LOAD_LEVELS {
             let of = format!("{drive}-{level}");
             for ratio in COMPRESSION_RATIOS {
-                let (run, baseline) = delta_load_run_and_baseline(runs, &of, ratio)?;
+                let (run, baseline) = run_and_baseline_of_delta_workload(runs, &of, ratio)?;
                 values.push(NamedValue::new(
                     format!("{drive} {level} {ratio}"),
                     write_latency_saved_percent(run, baseline),
@@ -703,7 +721,7 @@ fn delta_load_write_latencies_saved(runs: &ExperimentRecords) -> Result<Vec<Name
                 continue;
             }
             for (variant, name, _) in DELTA_DESIGN_VARIANTS {
-                let (run, baseline) = delta_load_variant_and_baseline(runs, &of, variant)?;
+                let (run, baseline) = variant_and_baseline_of_delta_workload(runs, &of, variant)?;
                 values.push(NamedValue::new(
                     format!("{drive} {level} 0.50, {name}"),
                     write_latency_saved_percent(run, baseline),
@@ -716,11 +734,11 @@ fn delta_load_write_latencies_saved(runs: &ExperimentRecords) -> Result<Vec<Name
 
 /// Returns the increase of the mean read latency over the baseline on the loads with a given share of delta writes
 /// (Pc), percent, by drive and compression ratio (Rc).
-fn delta_load_read_latencies_added(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn read_latency_increases_on_delta_workload(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
-    for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
+    for (drive, _) in DELTA_WORKLOAD_SPARE_SHARES_BY_FILL {
         for ratio in COMPRESSION_RATIOS {
-            let (run, baseline) = delta_load_run_and_baseline(runs, &format!("{drive}-light"), ratio)?;
+            let (run, baseline) = run_and_baseline_of_delta_workload(runs, &format!("{drive}-light"), ratio)?;
             values.push(NamedValue::new(
                 format!("{drive} light {ratio}"),
                 read_latency_added_percent(run, baseline),
@@ -729,7 +747,8 @@ fn delta_load_read_latencies_added(runs: &ExperimentRecords) -> Result<Vec<Named
                 format!("two pages {drive} {ratio}"),
                 two_flash_read_percent(run, baseline),
             ));
-            let (run, baseline) = delta_load_run_and_baseline(runs, &format!("{drive}-saturated"), ratio)?;
+            let (run, baseline) =
+                run_and_baseline_of_delta_workload(runs, &format!("{drive}-saturated"), ratio)?;
             values.push(NamedValue::new(
                 format!("{drive} saturated {ratio}"),
                 read_latency_added_percent(run, baseline),
@@ -740,11 +759,11 @@ fn delta_load_read_latencies_added(runs: &ExperimentRecords) -> Result<Vec<Named
 }
 
 /// Returns the GC count in percent of the baseline's GC count, for each compression ratio and spare share.
-fn gc_count_percents_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn gc_counts_percent_of_baseline_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for ratio in COMPRESSION_RATIOS {
         for spare in SPARE_SHARES {
-            let (run, baseline) = delta_load_run_and_baseline(runs, &format!("spare-{spare}"), ratio)?;
+            let (run, baseline) = run_and_baseline_of_delta_workload(runs, &format!("spare-{spare}"), ratio)?;
             values.push(NamedValue::new(
                 format!("Rc {ratio} spare {spare}"),
                 gc_count_percent_of_baseline(run, baseline),
@@ -758,23 +777,23 @@ fn gc_count_percents_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<Name
 /// flash reads, percent, for each variation of the load.
 fn delta_effects_by_load_variation(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
-    for (name, _) in DELTA_LOAD_VARIATIONS {
+    for (name, _) in DELTA_WORKLOAD_VARIATIONS {
         for ratio in EXTREME_COMPRESSION_RATIOS {
-            let (run, baseline) = delta_load_run_and_baseline(runs, name, ratio)?;
+            let (run, baseline) = run_and_baseline_of_delta_workload(runs, name, ratio)?;
             values.push(NamedValue::new(
                 format!("{name}, Rc {ratio}"),
                 gc_count_percent_of_baseline(run, baseline),
             ));
         }
-        let (run, baseline) = delta_load_run_and_baseline(runs, name, "0.20")?;
+        let (run, baseline) = run_and_baseline_of_delta_workload(runs, name, "0.20")?;
         values.push(NamedValue::new(format!("{name}, Pc %"), 100.0 * delta_write_share(run)));
         values.push(NamedValue::new(format!("{name}, two pages %"), two_flash_read_percent(run, baseline)));
     }
     Ok(values)
 }
 
-/// Returns the share of delta writes and the GC count (in percent of the baseline's), percent, for each size of the
-/// table of access counts.
+/// Returns, for each size of the table of access counts, the share of delta writes (percent) and the GC count (percent
+/// of the baseline's GC count).
 fn delta_effects_by_access_count_table_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for pages in PAGES_PER_ACCESS_COUNT_ENTRY {
@@ -786,18 +805,18 @@ fn delta_effects_by_access_count_table_size(runs: &ExperimentRecords) -> Result<
     Ok(values)
 }
 
-/// Returns the change of the mean write latency relative to the baseline, percent, with the whole delta design and
-/// without the delta codec's times, the scan for cold pages, or both; and how many GCs the scan causes, in percent of
-/// the baseline's.
+/// Returns the change of the mean write latency relative to the baseline, percent, for four variants: the whole delta
+/// design, without the delta codec's times, without the scan for cold pages, and without both. Also returns how many
+/// GCs the scan causes, in percent of the baseline's GC count.
 fn write_latency_changes_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
-    for (trace, _) in CODEC_AND_SCAN_TRACES {
+    for (trace, _) in TRACES_FOR_CODEC_AND_SCAN_RUNS {
         for ratio in EXTREME_COMPRESSION_RATIOS {
             let baseline = runs.finished_run_named(&format!("{trace}/baseline"))?;
             let whole = runs.finished_run_named(&format!("{trace}/{ratio}"))?;
             let all = -write_latency_saved_percent(whole, baseline);
             values.push(NamedValue::new(format!("{trace} {ratio}: write latency"), all));
-            for (what, _) in CAUSE_REMOVING_SETTINGS {
+            for (what, _) in SETTINGS_REMOVING_DIFFERENCE_CAUSES {
                 let run = runs.finished_run_named(&format!("{trace}/{ratio}-without-{what}"))?;
                 let without = -write_latency_saved_percent(run, baseline);
                 values.push(NamedValue::new(format!("{trace} {ratio}: without {what}"), without));
@@ -818,7 +837,7 @@ fn write_latency_changes_without_codec_or_scan(runs: &ExperimentRecords) -> Resu
 /// paper's expression 4 (consumption over gain).
 fn formula_and_run_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
-    let drives = DELTA_LOAD_DRIVE_SPARE_SHARES.map(|(drive, _)| format!("set/{drive}-light"));
+    let drives = DELTA_WORKLOAD_SPARE_SHARES_BY_FILL.map(|(drive, _)| format!("set/{drive}-light"));
     for of in drives.iter().map(String::as_str).chain(["F1", "C8"]) {
         let baseline = runs.finished_run_named(&format!("{of}/baseline"))?;
         let name = of.trim_start_matches("set/").trim_end_matches("-light");
@@ -846,7 +865,7 @@ fn formula_and_run_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
 
 /// Returns, for each merge interval of the journal of L2P updates: programs for the L2P table per thousand host writes,
 /// in total and by kind, and the number of pages that are programmed on capacitor power when power is lost.
-fn map_journal_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn l2p_journal_program_counts(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of = |journal| Ok((journal, runs.finished_run_named(&journal_experiment_name(journal))?));
     let all = JOURNAL_PAGES_UNTIL_MERGE.into_iter().map(of).collect::<Result<Vec<_>>>()?;
     let mut values = Vec::new();
@@ -881,32 +900,33 @@ fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Named
 }
 
 /// A function that computes a value from a run of the delta design and its baseline.
-type DeltaVsBaselineFunction = fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64;
+type DeltaToBaselineComparison = fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64;
 
 /// Computes `value` from the delta run with compression ratio `ratio` and its baseline, for one trace.
-fn delta_vs_baseline_value(
+fn compare_delta_run_with_baseline(
     runs: &ExperimentRecords,
     trace: &str,
     drive_prefix: &str,
     ratio: &str,
-    value: DeltaVsBaselineFunction,
+    value: DeltaToBaselineComparison,
 ) -> Result<f64> {
     let of = |variant: &str| runs.finished_run_named(&format!("{trace}/{drive_prefix}{variant}"));
     Ok(value(of(ratio)?, of("baseline")?))
 }
 
-/// Returns a value of a trace on the paper's drive, and on the drive that is fitted to the trace.
-fn values_on_both_drives(
+/// Returns a comparison with the baseline for one trace, on the paper's drive, and on the drive that is fitted to the
+/// trace.
+fn comparison_on_paper_and_fitted_drive(
     runs: &ExperimentRecords,
     trace: &str,
     ratio: &str,
-    value: DeltaVsBaselineFunction,
+    value: DeltaToBaselineComparison,
 ) -> Result<Vec<NamedValue>> {
     Ok(vec![
-        NamedValue::new(trace, delta_vs_baseline_value(runs, trace, "", ratio, value)?),
+        NamedValue::new(trace, compare_delta_run_with_baseline(runs, trace, "", ratio, value)?),
         NamedValue::new(
             format!("{trace} fitted"),
-            delta_vs_baseline_value(runs, trace, "fitted-", ratio, value)?,
+            compare_delta_run_with_baseline(runs, trace, "fitted-", ratio, value)?,
         ),
     ])
 }
@@ -916,10 +936,12 @@ fn mean_value_on_drive(
     runs: &ExperimentRecords,
     drive: &str,
     ratio: &str,
-    value: DeltaVsBaselineFunction,
+    value: DeltaToBaselineComparison,
 ) -> Result<f64> {
-    let values: Result<Vec<f64>> =
-        TRACES.iter().map(|(trace, _)| delta_vs_baseline_value(runs, trace, drive, ratio, value)).collect();
+    let values: Result<Vec<f64>> = TRACES
+        .iter()
+        .map(|(trace, _)| compare_delta_run_with_baseline(runs, trace, drive, ratio, value))
+        .collect();
     Ok(values?.iter().sum::<f64>() / TRACES.len() as f64)
 }
 
@@ -927,24 +949,24 @@ fn mean_value_on_drive(
 fn mean_over_traces_on_paper_drive(
     runs: &ExperimentRecords,
     ratio: &str,
-    value: DeltaVsBaselineFunction,
+    value: DeltaToBaselineComparison,
 ) -> Result<f64> {
     mean_value_on_drive(runs, "", ratio, value)
 }
 
-/// Returns the mean of a value over all traces of the Delta-FTL paper, on each of two drives (the paper's, and one
-/// fitted to the trace), and the value of each trace on the paper's drive.
-fn means_on_both_drives(
+/// Returns the mean of a comparison with the baseline over all traces, on the paper's drive and on drives fitted to the
+/// traces. Also returns the comparison of each trace on the paper's drive.
+fn mean_comparison_on_paper_and_fitted_drive(
     runs: &ExperimentRecords,
     ratio: &str,
-    value: DeltaVsBaselineFunction,
+    value: DeltaToBaselineComparison,
 ) -> Result<Vec<NamedValue>> {
     let mut values = vec![
         NamedValue::new("mean", mean_over_traces_on_paper_drive(runs, ratio, value)?),
         NamedValue::new("mean fitted", mean_value_on_drive(runs, "fitted-", ratio, value)?),
     ];
     for (trace, _) in TRACES {
-        values.push(NamedValue::new(trace, delta_vs_baseline_value(runs, trace, "", ratio, value)?));
+        values.push(NamedValue::new(trace, compare_delta_run_with_baseline(runs, trace, "", ratio, value)?));
     }
     Ok(values)
 }
@@ -952,10 +974,12 @@ fn means_on_both_drives(
 /// Returns the median of `value` over all traces on the paper's drive, for compression ratio 0.50.
 fn median_over_traces_on_paper_drive(
     runs: &ExperimentRecords,
-    value: DeltaVsBaselineFunction,
+    value: DeltaToBaselineComparison,
 ) -> Result<Vec<NamedValue>> {
-    let values: Result<Vec<f64>> =
-        TRACES.iter().map(|(trace, _)| delta_vs_baseline_value(runs, trace, "", "0.50", value)).collect();
+    let values: Result<Vec<f64>> = TRACES
+        .iter()
+        .map(|(trace, _)| compare_delta_run_with_baseline(runs, trace, "", "0.50", value))
+        .collect();
     let mut values = values?;
     values.sort_by(f64::total_cmp);
     Ok(vec![NamedValue::new("median", f64::midpoint(values[2], values[3]))])
@@ -1083,9 +1107,9 @@ fn freed_pages_per_victim_of_two_traces(runs: &ExperimentRecords) -> Result<Vec<
     ])
 }
 
-/// Returns whether GC frees more pages per victim on F1 and on F2 than on every other trace, in the runs of the
-/// baseline.
-fn whether_f1_f2_free_most_pages(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+/// Returns whether GC frees more pages per victim on the traces F1 and F2 (Financial1 and Financial2) than on every
+/// other trace, in the runs of the baseline.
+fn whether_gc_frees_most_pages_on_financial_traces(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of: Result<Vec<f64>> = TRACES
         .iter()
         .map(|(trace, _)| Ok(freed_pages_per_victim(runs.finished_run_named(&format!("{trace}/baseline"))?)))

@@ -1,4 +1,5 @@
-//! Experiments: named runs of one input on one design, from whose figures the rows of a paper are computed.
+//! Experiments: named runs of one input on one design. Their figures are compared with the rows (reported results) of a
+//! paper.
 //!
 //! A row is not an experiment: Figures 10 and 11 of a paper may come from the same runs. So a paper has a catalogue of
 //! experiments, and a row requests figures by the name of an experiment. The requested names are recorded, which gives
@@ -6,16 +7,13 @@
 //! new figure can be used without changing this module. The price: a counter whose name is misspelt reads as zero,
 //! because records omit counters that are zero. Rows that need a figure to exist use
 //! [`ExperimentRun::required_figure`].
-//!
-//! An experiment that this binary cannot run (because it lacks the design, the workload or a setting) is not an error.
-//! The missing item is reported, and the row is marked as not run.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use wearwell::lifetime::YEAR_S;
-use wearwell_config::{Arrival, Config, ConfigError, Precondition, StripingName, TiesName};
+use wearwell_config::{Arrival, Config, ConfigError, Precondition, StripingName, VictimTieBreakName};
 use wearwell_replay::code_digest;
 use wearwell_replay::input::Input;
 use wearwell_replay::json::ToJson;
@@ -51,7 +49,7 @@ pub struct ExperimentConditions {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InputKind {
-    /// The input is the paper's: its original trace, or a load that the paper generates, too.
+    /// The input is the paper's: its original trace, or a generated load, if the paper generated it as well.
     #[default]
     OfPaper,
     /// The input is a generated load that replaces a trace or an application of the paper.
@@ -70,8 +68,8 @@ pub enum ExperimentWork {
         /// Settings of the replay, `section.key=value`.
         settings: Vec<String>,
     },
-    /// Counts the requests without a device; see [`super::statistics`].
-    Count,
+    /// Counts the requests of the input; no device is simulated. See [`super::statistics`].
+    CountRequests,
 }
 
 /// A named run (replay or count) whose figures are used for rows (reported results) of a paper.
@@ -109,8 +107,8 @@ impl Experiment {
         }
     }
 
-    /// Creates an experiment that counts the requests of the input, without a device.
-    pub fn new_counting_experiment(
+    /// Creates an experiment that counts the requests of the input and simulates no device.
+    pub fn new_request_count_experiment(
         name: impl Into<String>,
         (source, input_share): (RequestSource, f64),
     ) -> Self {
@@ -118,7 +116,7 @@ impl Experiment {
             name: name.into(),
             source,
             input_share,
-            work: ExperimentWork::Count,
+            work: ExperimentWork::CountRequests,
             has_progress_curve: false,
         }
     }
@@ -130,7 +128,7 @@ impl Experiment {
     }
 
     /// Returns whether the experiment's input is a generated load that replaces a trace or an application of the paper.
-    pub fn is_substitute(&self) -> bool {
+    pub fn has_substitute_input(&self) -> bool {
         matches!(self.source, RequestSource::Substitute(_))
     }
 
@@ -146,7 +144,7 @@ impl Experiment {
         };
         let work = match &self.work {
             ExperimentWork::Replay { design, settings } => format!("{design} {}", settings.join(" ")),
-            ExperimentWork::Count => "count".to_owned(),
+            ExperimentWork::CountRequests => "count".to_owned(),
         };
         let (name, input, scale, curve) =
             (&self.name, self.source.name(), self.input_share, self.has_progress_curve);
@@ -184,15 +182,15 @@ impl Experiment {
             name: self.name.clone(),
             key: self.definition_digest(),
             code: code_digest(),
-            substitute: self.is_substitute(),
+            substitute: self.has_substitute_input(),
             input: self.source.name(),
             scale: self.input_share,
             ..ExperimentRecord::default()
         };
         let input = self.source.input().map_err(MissingRecordReason::NotRun)?;
         match &self.work {
-            ExperimentWork::Count => {
-                record.figures = super::statistics::count_trace_figures(&input, on_progress)?;
+            ExperimentWork::CountRequests => {
+                record.figures = super::statistics::compute_trace_statistics(&input, on_progress)?;
             }
             ExperimentWork::Replay { design, settings } => {
                 record.design = Some((*design).to_owned());
@@ -211,7 +209,7 @@ impl Experiment {
 /// Returns a digest of the code that determines figures (that of the replay library and of this crate), without
 /// comments and layout. If it changes, every figure may have changed.
 pub fn code_digest() -> String {
-    format!("{}-{}", code_digest::code_digest_of_runs(), env!("CODE_DIGEST"))
+    format!("{}-{}", code_digest::simulation_code_digest(), env!("CODE_DIGEST"))
 }
 
 /// Replays the input on a design with these settings, and returns the record of the run; an error if the user ended the
@@ -277,7 +275,7 @@ fn experiment_config(settings: &[String]) -> Result<Config, String> {
     }
     config.timing.gc_backlog_ops.get_or_insert(1024);
     config.timing.gc_holds_reads = true;
-    config.gc.ties = TiesName::Newest;
+    config.gc.ties = VictimTieBreakName::Newest;
     config.buffer.pages.get_or_insert(0);
     config.buffer.keep_at_end = true;
     if config.precondition.mode == Precondition::Constructed {
@@ -359,11 +357,11 @@ impl ExperimentRecord {
         self.set_layout_figures(run);
         self.set_binned_latency_figures(run);
         self.set_paper_lifetime_figures(run);
-        self.add_first_erase_figures(run);
+        self.add_figures_about_first_erase(run);
     }
 
-    /// Moves the numbers of the device's layout (channels, dies, planes, blocks, pages) in the record from named
-    /// figures to figures named by position, the form that checked-in records have.
+    /// Replaces the named figures of the device's layout (channels, dies, planes, blocks, pages) by figures that are
+    /// numbered by position, as in the records of the repository.
     fn set_layout_figures(&mut self, run: &RunRecord) {
         self.figures.retain(|name, _| !name.starts_with("device.layout."));
         let layout = run.device.layout;
@@ -408,9 +406,9 @@ impl ExperimentRecord {
         }
     }
 
-    /// Adds two figures to the record: when the first erase happened, as a share of the requests, and the request rate
-    /// after the first erase. Their precision is limited by the time series, which has at most 200 points.
-    fn add_first_erase_figures(&mut self, run: &RunRecord) {
+    /// Adds two figures about the first erase to the record: when it happened, as a share of the requests, and the
+    /// request rate after it. Their precision is limited by the time series, which has at most 200 points.
+    fn add_figures_about_first_erase(&mut self, run: &RunRecord) {
         let (Some(first), Some(last)) = (run.series.iter().find(|point| point.erases > 0), run.series.last())
         else {
             return;
@@ -498,8 +496,11 @@ impl ExperimentRecords {
 
     /// Returns the names of the experiments whose figures were used since the last call of this function, and the kind
     /// of their input. `paper_generates_loads` states whether the paper has generated loads of its own. If the
-    /// experiments have several kinds of input, the kind is `Substitute` if any input is a substitute, otherwise
-    /// `OfPaper` if any input is an original trace: values on other loads are then only shown, not judged.
+    /// experiments have several kinds of input, the kind is:
+    ///
+    /// - `Substitute`, if any input is a substitute;
+    /// - else `OfPaper`, if any input is an original trace. Values on generated loads are then shown, but not compared
+    ///   with the paper.
     pub fn take_used_experiments_and_input_kind(
         &self,
         paper_generates_loads: bool,

@@ -15,7 +15,7 @@ use wearwell_replay::replay::Progress;
 
 use super::experiment::{self, Experiment, ExperimentConditions, ExperimentRecord, ExperimentSize};
 use super::missing_record::MissingRecordReason;
-use super::results::Results;
+use super::results::PaperResults;
 use super::target::Paper;
 use super::traces::OriginalTraces;
 use super::{experiments, figures, render};
@@ -90,9 +90,11 @@ pub fn experiment_jobs(paper: Paper, conditions: &ExperimentConditions) -> Vec<E
 }
 
 /// Runs those experiments of a paper whose records (results) are missing in the folder or out of date, and writes all
-/// files that are made from the results. The results are written after each experiment. A full-size record by older
-/// code stays in the folder until its experiment is repeated. It is kept if the scaled-down counterpart still has the
-/// same figures as with the older code.
+/// files that are made from the results. The results are written after each experiment.
+///
+/// A full-size record of an older code version is first checked with the scaled-down experiment of the same name. If
+/// that experiment still gives the same figures, the record is kept. Otherwise the full-size experiment is run, and its
+/// new record replaces the old one.
 ///
 /// # Errors
 /// Files that cannot be written.
@@ -100,7 +102,7 @@ pub fn run_paper_experiments(
     paper: Paper,
     options: &ExperimentRunOptions,
     observer: &mut dyn ExperimentObserver,
-) -> std::io::Result<Results> {
+) -> std::io::Result<PaperResults> {
     let setting =
         ExperimentConditions { size: options.size, seed: options.seed, traces: options.traces.clone() };
     run_experiment_jobs(paper, &experiment_jobs(paper, &setting), options, observer)
@@ -116,9 +118,9 @@ pub fn run_experiment_jobs(
     wanted_jobs: &[ExperimentJob],
     options: &ExperimentRunOptions,
     observer: &mut dyn ExperimentObserver,
-) -> std::io::Result<Results> {
+) -> std::io::Result<PaperResults> {
     std::fs::create_dir_all(&options.result_folder)?;
-    let mut results = Results::new_empty(paper, options.size, options.seed);
+    let mut results = PaperResults::new_empty(paper, options.size, options.seed);
     if !options.reruns_all {
         results.experiments = stored_experiment_records(&options.result_folder);
     }
@@ -137,7 +139,7 @@ pub fn run_experiment_jobs(
     let to_do: Vec<OutdatedExperimentJob> =
         wanted_jobs.iter().map(task).filter(|task| !is_done(task)).collect();
     let quick = quick_results_to_compare_with(paper, options.size, &options.result_folder);
-    let mut write = |results: &mut Results| {
+    let mut write = |results: &mut PaperResults| {
         let place = |name: &str| wanted_jobs.iter().position(|job| job.experiment.name == name);
         results.experiments.sort_by_key(|record| place(&record.name));
         results.evaluate_all_rows(paper, quick.as_ref());
@@ -165,8 +167,9 @@ impl OutdatedExperimentJob<'_> {
         &self.job.experiment.name
     }
 
-    /// Runs the scaled-down counterpart, if there is one, and then the experiment. If the counterpart has the same
-    /// figures as with the older code, the experiment is not run, and its record by the older code is kept.
+    /// Runs the scaled-down experiment of the same name, if there is one, and then the full-size experiment. The
+    /// full-size experiment is not run if its stored record is from an older code version and the scaled-down figures
+    /// are the same as with that version; the stored record is then returned.
     fn run(
         &self,
         on_progress: wearwell_replay::replay::OnProgress<'_>,
@@ -196,9 +199,9 @@ enum WorkerMessage {
 fn run_concurrently(
     tasks: &[OutdatedExperimentJob],
     max_parallel_tasks: usize,
-    results: &mut Results,
+    results: &mut PaperResults,
     observer: &mut dyn ExperimentObserver,
-    write_results: &mut dyn FnMut(&mut Results) -> std::io::Result<()>,
+    write_results: &mut dyn FnMut(&mut PaperResults) -> std::io::Result<()>,
 ) -> std::io::Result<bool> {
     let (next, is_ended) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (sender, reports) = channel();
@@ -261,9 +264,9 @@ fn handle_worker_messages(
     tasks: &[OutdatedExperimentJob],
     message_receiver: Receiver<WorkerMessage>,
     is_run_ended: &AtomicBool,
-    results: &mut Results,
+    results: &mut PaperResults,
     observer: &mut dyn ExperimentObserver,
-    write_results: &mut dyn FnMut(&mut Results) -> std::io::Result<()>,
+    write_results: &mut dyn FnMut(&mut PaperResults) -> std::io::Result<()>,
 ) -> std::io::Result<bool> {
     let (started, mut begun, mut finished) = (Instant::now(), 0, 0);
     let mut is_whole = true;
@@ -308,7 +311,7 @@ fn handle_worker_messages(
 fn store_experiment_outcome(
     name: &str,
     outcome: Result<Box<ExperimentRecord>, MissingRecordReason>,
-    results: &mut Results,
+    results: &mut PaperResults,
     observer: &mut dyn ExperimentObserver,
 ) {
     match outcome {
@@ -331,14 +334,18 @@ fn stored_experiment_records(folder: &Path) -> Vec<ExperimentRecord> {
 }
 
 /// Reads the results in `results.json` of a folder; `None` if the file cannot be read or parsed.
-fn results_in_folder(folder: &Path) -> Option<Results> {
+fn results_in_folder(folder: &Path) -> Option<PaperResults> {
     let text = std::fs::read_to_string(folder.join("results.json")).ok()?;
-    Results::from_json(&text).ok()
+    PaperResults::from_json(&text).ok()
 }
 
 /// Returns the scaled-down results with which full-size results in this folder are compared: those in `papers/lx` for
 /// `papers/full/lx`.
-pub fn quick_results_to_compare_with(paper: Paper, size: ExperimentSize, folder: &Path) -> Option<Results> {
+pub fn quick_results_to_compare_with(
+    paper: Paper,
+    size: ExperimentSize,
+    folder: &Path,
+) -> Option<PaperResults> {
     let papers = folder.parent()?.parent()?;
     let quick = results_in_folder(&papers.join(paper.name()))?;
     (size == ExperimentSize::Full && quick.size == ExperimentSize::Quick).then_some(quick)
@@ -348,7 +355,7 @@ pub fn quick_results_to_compare_with(paper: Paper, size: ExperimentSize, folder:
 ///
 /// # Errors
 /// Files that cannot be written.
-pub fn write_result_pages(results: &Results, paper: Paper, folder: &Path) -> std::io::Result<()> {
+pub fn write_result_pages(results: &PaperResults, paper: Paper, folder: &Path) -> std::io::Result<()> {
     let targets = paper.targets();
     let drawn = figures::draw_figures(&targets, results);
     std::fs::create_dir_all(folder.join("figures"))?;
@@ -363,9 +370,9 @@ pub fn write_result_pages(results: &Results, paper: Paper, folder: &Path) -> std
 ///
 /// # Errors
 /// There are no results, or files cannot be written.
-pub fn reevaluate_stored_results(paper: Paper, folder: &Path) -> std::io::Result<Results> {
+pub fn reevaluate_stored_results(paper: Paper, folder: &Path) -> std::io::Result<PaperResults> {
     let text = std::fs::read_to_string(folder.join("results.json"))?;
-    let mut results = Results::from_json(&text)?;
+    let mut results = PaperResults::from_json(&text)?;
     results.evaluate_all_rows(paper, quick_results_to_compare_with(paper, results.size, folder).as_ref());
     write_file_atomically(&folder.join("results.json"), &results.to_json())?;
     write_result_pages(&results, paper, folder)?;

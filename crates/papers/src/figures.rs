@@ -15,7 +15,7 @@ use kuva::render::layout::Layout;
 use kuva::render::plots::Plot;
 use kuva::render::render::render_multiple;
 
-use super::results::Results;
+use super::results::PaperResults;
 use super::target::ReportedResults;
 
 /// A drawn figure about the results for a paper, with the name of its file.
@@ -156,8 +156,9 @@ const COMPARISON_FIGURE_PLANS: [ComparisonFigurePlan; 15] = [
     },
 ];
 
-/// Description of a figure of Wearwell's values alone: a group of bars for each label, with a bar for each series.
-struct OwnValueFigurePlan {
+/// Description of a bar chart that shows only Wearwell's values: a group of bars for each label, with a bar for each
+/// series.
+struct WearwellOnlyFigurePlan {
     /// Name of the figure's file without its ending; it begins with the name of the paper.
     name: &'static str,
     /// Title of the drawn figure.
@@ -170,27 +171,27 @@ struct OwnValueFigurePlan {
     series: &'static [BarSeries],
 }
 
-/// A series of bars in a figure, one bar per label. The bar shows a value of the row (reported result) `row_id`. The
-/// name of this value is `text_before_label`, the label and `text_after_label`, joined.
+/// A series of bars in a figure, one bar per label. The bar shows a value of the row (reported result)
+/// `reported_result_id`. The name of this value is `text_before_label`, the label and `text_after_label`, joined.
 struct BarSeries {
     /// Name of the series in the legend.
     legend: &'static str,
     /// Id of the row (reported result) whose values the bars show.
-    row_id: &'static str,
-    /// Text before the label in the name of a bar's value.
+    reported_result_id: &'static str,
+    /// First part of the name of a bar's value, before the label of the bar.
     text_before_label: &'static str,
-    /// Text after the label in the name of a bar's value.
+    /// Last part of the name of a bar's value, after the label of the bar.
     text_after_label: &'static str,
 }
 
-/// Returns a series of bars, for constants.
+/// Creates a series of bars. A `const fn`, because the plans of the figures are constants.
 const fn bar_series(
     legend: &'static str,
     id: &'static str,
     text_before_label: &'static str,
     text_after_label: &'static str,
 ) -> BarSeries {
-    BarSeries { legend, row_id: id, text_before_label, text_after_label }
+    BarSeries { legend, reported_result_id: id, text_before_label, text_after_label }
 }
 
 /// Labels of the device capacities in figures about the `GeckoFTL` paper.
@@ -202,9 +203,9 @@ const FTL_LABELS: &[&str] = &["DFTL", "LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"];
 /// Labels of the spare shares of the flash in the figure about the Delta-FTL paper.
 const SPARE_SHARES: &[&str] = &["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
 
-/// The figures of Wearwell's values alone, for all papers.
-const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
-    OwnValueFigurePlan {
+/// The charts that show only Wearwell's values and no reported ones, for all papers.
+const WEARWELL_ONLY_FIGURE_PLANS: [WearwellOnlyFigurePlan; 13] = [
+    WearwellOnlyFigurePlan {
         name: "df-spare",
         title: "Delta-FTL: garbage collections by spare share of the flash, Pc set to 0.84",
         value_axis_label: "collections, % of the baseline",
@@ -215,7 +216,7 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
             bar_series("Rc 0.20", "DF-37", "Rc 0.20 spare ", ""),
         ],
     },
-    OwnValueFigurePlan {
+    WearwellOnlyFigurePlan {
         name: "gk-fig1-ram",
         title: "GeckoFTL, Fig. 1 top: RAM without the cache",
         value_axis_label: "MiB",
@@ -225,7 +226,7 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
             bar_series("GeckoFTL", "GK-04", "", " RAM MiB"),
         ],
     },
-    OwnValueFigurePlan {
+    WearwellOnlyFigurePlan {
         name: "gk-fig1-recovery",
         title: "GeckoFTL, Fig. 1 bottom: recovery",
         value_axis_label: "s",
@@ -235,14 +236,14 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
             bar_series("GeckoFTL", "GK-04", "", " recovery s"),
         ],
     },
-    OwnValueFigurePlan {
+    WearwellOnlyFigurePlan {
         name: "gk-fig9",
         title: "GeckoFTL, Fig. 9: page validity by size ratio T, and bitmap on flash",
         value_axis_label: "write amplification",
         labels: &["T = 2", "T = 3", "T = 4", "T = 8", "T = 16", "T = 32", "bitmap"],
         series: &[bar_series("ours", "GK-21", "", "")],
     },
-    OwnValueFigurePlan {
+    WearwellOnlyFigurePlan {
         name: "gk-fig10-whole",
         title: "GeckoFTL, Fig. 10: page validity by block, whole entries (S = 1)",
         value_axis_label: "per host write",
@@ -252,7 +253,7 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
             bar_series("without queries", "GK-24", "without queries, ", ""),
         ],
     },
-    OwnValueFigurePlan {
+    WearwellOnlyFigurePlan {
         name: "gk-fig10-parts-of-32",
         title: "GeckoFTL, Fig. 10: page validity by block, parts of 32 pages",
         value_axis_label: "per host write",
@@ -262,14 +263,14 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
             bar_series("without queries", "GK-25", "without queries, ", ""),
         ],
     },
-    OwnValueFigurePlan {
+    WearwellOnlyFigurePlan {
         name: "gk-fig10-parts",
         title: "GeckoFTL, Fig. 10: page validity by parts of an entry (B = 128)",
         value_axis_label: "write amplification",
         labels: &["S = 1", "S = 2", "S = 4", "S = 8", "S = 16", "S = 32", "S = 64", "S = 128"],
         series: &[bar_series("ours", "GK-26", "", "")],
     },
-    OwnValueFigurePlan {
+    WearwellOnlyFigurePlan {
         name: "gk-fig11",
         title: "GeckoFTL, Fig. 11: page validity by capacity",
         value_axis_label: "write amplification",
@@ -279,7 +280,7 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
             bar_series("bitmap", "GK-27", "bitmap, ", ""),
         ],
     },
-    OwnValueFigurePlan {
+    WearwellOnlyFigurePlan {
         name: "gk-fig12",
         title: "GeckoFTL, Fig. 12: page validity by utilisation",
         value_axis_label: "per host write",
@@ -289,14 +290,14 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
             bar_series("query reads", "GK-29", "query reads, ", ""),
         ],
     },
-    OwnValueFigurePlan {
+    WearwellOnlyFigurePlan {
         name: "gk-fig13-ram",
         title: "GeckoFTL, Fig. 13 top: RAM at 2 TiB with a cache of 4 MiB",
         value_axis_label: "MiB",
         labels: &["DFTL, LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"],
         series: &[bar_series("ours", "GK-30", "", "")],
     },
-    OwnValueFigurePlan {
+    WearwellOnlyFigurePlan {
         name: "gk-fig13-recovery",
         title: "GeckoFTL, Fig. 13 middle: recovery at 2 TiB",
         value_axis_label: "s",
@@ -307,7 +308,7 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
             bar_series("executed, 128 GiB", "GK-36", "executed, ", ""),
         ],
     },
-    OwnValueFigurePlan {
+    WearwellOnlyFigurePlan {
         name: "gk-fig13-writes",
         title: "GeckoFTL, Fig. 13 bottom: write amplification by purpose",
         value_axis_label: "per host write",
@@ -319,7 +320,7 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
             bar_series("copies of metadata", "GK-46", "", ""),
         ],
     },
-    OwnValueFigurePlan {
+    WearwellOnlyFigurePlan {
         name: "gk-fig14",
         title: "GeckoFTL, Fig. 14: write amplification of metadata with 70 MB of RAM",
         value_axis_label: "per host write",
@@ -344,11 +345,12 @@ struct BarGroup {
 }
 
 /// Draws all figures of a paper for which the results have values.
-pub fn draw_figures(targets: &ReportedResults, results: &Results) -> Vec<DrawnFigure> {
+pub fn draw_figures(targets: &ReportedResults, results: &PaperResults) -> Vec<DrawnFigure> {
     let prefix = format!("{}-", results.paper);
-    let of_il_paper = COMPARISON_FIGURE_PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
-    let own = OWN_VALUE_FIGURE_PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
-    let compared = of_il_paper.filter_map(|plan| {
+    let of_integrated_lifetime_paper =
+        COMPARISON_FIGURE_PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
+    let own = WEARWELL_ONLY_FIGURE_PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
+    let compared = of_integrated_lifetime_paper.filter_map(|plan| {
         let bars: Vec<BarGroup> = plan
             .labels_and_row_ids
             .iter()
@@ -361,7 +363,7 @@ pub fn draw_figures(targets: &ReportedResults, results: &Results) -> Vec<DrawnFi
         })
     });
     let own = own.filter_map(|plan| {
-        let svg = draw_own_values(plan, results)?;
+        let svg = draw_wearwell_only_figure(plan, results)?;
         Some(DrawnFigure { name: plan.name, title: plan.title, svg })
     });
     compared.chain(own).collect()
@@ -370,11 +372,11 @@ pub fn draw_figures(targets: &ReportedResults, results: &Results) -> Vec<DrawnFi
 /// Colours of the series of bars in a figure of Wearwell's values alone.
 const SERIES_COLOURS: [&str; 4] = [OUR_COLOUR, "#4c78a8", "#72b7b2", "#b279a2"];
 
-/// Draws a figure of Wearwell's values alone; `None` if no label has a value. A series has no bar at labels for which
-/// it has no value.
-fn draw_own_values(plan: &OwnValueFigurePlan, results: &Results) -> Option<String> {
+/// Draws a chart that shows only Wearwell's values; `None` if no label has a value. A series has no bar at labels for
+/// which it has no value.
+fn draw_wearwell_only_figure(plan: &WearwellOnlyFigurePlan, results: &PaperResults) -> Option<String> {
     let value = |series: &BarSeries, label: &str| {
-        let row = results.rows.iter().find(|row| row.id == series.row_id)?;
+        let row = results.rows.iter().find(|row| row.id == series.reported_result_id)?;
         let name = [series.text_before_label, label, series.text_after_label].concat();
         row.ours.iter().find(|value| value.of == name).map(|value| value.value)
     };
@@ -400,7 +402,12 @@ fn draw_own_values(plan: &OwnValueFigurePlan, results: &Results) -> Option<Strin
 }
 
 /// Returns one group of bars for each reported value of row `id` for which Wearwell has a value.
-fn bar_groups_of_row(targets: &ReportedResults, results: &Results, label: &str, id: &str) -> Vec<BarGroup> {
+fn bar_groups_of_row(
+    targets: &ReportedResults,
+    results: &PaperResults,
+    label: &str,
+    id: &str,
+) -> Vec<BarGroup> {
     let (Some(target), Some(row)) =
         (targets.reported_result_with_id(id), results.rows.iter().find(|row| row.id == id))
     else {
@@ -423,7 +430,7 @@ fn bar_groups_of_row(targets: &ReportedResults, results: &Results, label: &str, 
 /// Colour of the bars of reported values.
 const REPORTED_COLOUR: &str = "#9aa5b1";
 /// Colour of the bars of the upper ends of reported ranges.
-const REPORTED_HIGH_COLOUR: &str = "#c9d1d9";
+const REPORTED_UPPER_BOUND_COLOUR: &str = "#c9d1d9";
 /// Colour of the bars of Wearwell's values.
 const OUR_COLOUR: &str = "#d9822b";
 
@@ -435,7 +442,7 @@ fn draw_comparison(plan: &ComparisonFigurePlan, bars: &[BarGroup]) -> String {
         let values = if has_ranges {
             vec![
                 (bars.reported_low, REPORTED_COLOUR),
-                (bars.reported_high, REPORTED_HIGH_COLOUR),
+                (bars.reported_high, REPORTED_UPPER_BOUND_COLOUR),
                 (bars.our_value, OUR_COLOUR),
             ]
         } else {

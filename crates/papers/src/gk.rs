@@ -1,15 +1,17 @@
 //! Experiments of the `GeckoFTL` paper (GK, section 5), and how the values of its rows are computed from them.
 //!
-//! Load and state are the paper's: uniform random page writes on a full device in its steady state, which is
-//! constructed. Write amplification is the paper's measure: internal writes plus a tenth of the internal reads, per
-//! host write. Copies of metadata pages by GC are reported separately, because section 5.3 excludes them from the cost
-//! of updating metadata.
+//! Load and state are the paper's: uniform random page writes on a full device in its steady state. The steady state is
+//! set up directly, without the writes that lead to it. Write amplification is the paper's measure: internal writes
+//! plus a tenth of the internal reads, per host write. Copies of metadata pages by GC are reported separately, because
+//! section 5.3 excludes them from the cost of updating metadata.
 //!
-//! A scaled-down run has fewer blocks and keeps R, B, V, T, S, delta and the cached entries per translation page. The
+//! A scaled-down run has fewer blocks (K). Unchanged are the paper's R (logical pages per physical page), B (pages per
+//! block), V (entries in the RAM buffer of Logarithmic Gecko), T (size ratio of its levels), S (parts of a block's
+//! bitmap), delta (duration of a program divided by that of a read) and the cached entries per translation page. The
 //! map's cost then does not depend on the scale; that of Logarithmic Gecko (page validity on flash) grows by about a
 //! level per doubling. Every measured row states the capacity of its device.
 //!
-//! Recovery is only a formula in the paper. Here the formula at 2 TiB is shown with a recovery that is executed on a
+//! Recovery is only a formula in the paper. Here the formula at 2 TiB is shown with a recovery that is simulated on a
 //! device of 128 GiB and with the formula for that device. In a full-size run the sweeps over block sizes have K = 2^16
 //! blocks instead of 2^22, because 2^22 blocks of 1024 pages would have more pages than there are page numbers.
 //!
@@ -34,7 +36,7 @@ const UTILISATION_PERCENT: u32 = 70;
 const PAGES_PER_CACHE_ENTRY: u64 = 1024;
 /// Size of the larger mapping cache in the GeckoFTL paper's Figure 14, as a multiple of the default cache: 68 MiB / 4
 /// MiB.
-const LARGE_CACHE_FACTOR: u64 = 17;
+const LARGE_TO_DEFAULT_CACHE_RATIO: u64 = 17;
 
 /// Size ratios T of Logarithmic Gecko (page validity on flash) that are compared: how much larger each sorted level is
 /// than the one before.
@@ -43,10 +45,10 @@ const GECKO_SIZE_RATIOS: [u32; 6] = [2, 3, 4, 8, 16, 32];
 const PAPER_PARTS_PER_BITMAP: u32 = 4;
 /// Numbers of parts per validity bitmap (S) that are compared.
 const PARTS_PER_BITMAP: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-/// Numbers of pages per block in the GeckoFTL paper's Figure 10: its 128, larger ones as in larger devices, and two
-/// smaller ones.
+/// Numbers of pages per block in the experiments for the GeckoFTL paper's Figure 10: the paper's 128, two smaller ones
+/// and three larger ones.
 const BLOCK_SIZES_PAGES: [u64; 6] = [32, 64, 128, 256, 512, 1024];
-/// Number of pages in each part of a block's validity bitmap, if the bitmap is divided as the GeckoFTL paper calls
+/// Number of pages in each part of a block's validity bitmap, if parts have the size that the GeckoFTL paper calls
 /// balanced.
 const PAGES_PER_BITMAP_PART: u64 = 32;
 /// Logical pages in percent of the physical pages (R) that are compared.
@@ -63,16 +65,16 @@ const FTL_AND_DESIGN_NAMES: [(&str, &str); 5] = [
 /// A device of some size, and a number of random host writes on it.
 #[derive(Clone, Copy)]
 struct RandomWriteRun {
-    /// Number of blocks of the device (K).
+    /// Number of blocks of the device (K in the GeckoFTL paper).
     blocks: u64,
-    /// Number of pages per block of the device (B).
+    /// Number of pages per block of the device (B in the GeckoFTL paper).
     pages_per_block: u64,
     /// R: logical pages in percent of the physical pages of the device.
     utilisation_percent: u32,
     /// Number of random page writes of the host.
     host_writes: u64,
     /// Size of the cached mapping table, as a multiple of the GeckoFTL paper's.
-    cache_factor: u64,
+    map_cache_size_factor: u64,
 }
 
 impl RandomWriteRun {
@@ -87,7 +89,7 @@ impl RandomWriteRun {
             pages_per_block: PAPER_PAGES_PER_BLOCK,
             utilisation_percent: UTILISATION_PERCENT,
             host_writes,
-            cache_factor: 1,
+            map_cache_size_factor: 1,
         }
     }
 
@@ -98,7 +100,7 @@ impl RandomWriteRun {
 
     /// Returns the number of entries of the cached mapping table (C).
     fn cache_entries(self) -> u64 {
-        self.cache_factor * self.physical_pages() / PAGES_PER_CACHE_ENTRY
+        self.map_cache_size_factor * self.physical_pages() / PAGES_PER_CACHE_ENTRY
     }
 
     /// Returns the experiment that executes the random writes on a design with additional settings.
@@ -133,7 +135,7 @@ impl RandomWriteRun {
 const FIGURE_11_BLOCKS: [u64; 3] = [1 << 12, 1 << 16, 1 << 18];
 /// Number of blocks of a device on which the last level of Logarithmic Gecko (page validity on flash) is less full than
 /// on the device of the other experiments: about half as full on a logarithmic scale.
-const HALF_FULL_GECKO_LEVEL_BLOCKS: u64 = 11_584;
+const DEVICE_BLOCKS_WITH_HALF_FULL_GECKO_LEVEL: u64 = 11_584;
 /// Number of host writes per block after which Logarithmic Gecko (page validity on flash) uses all its levels.
 const HOST_WRITES_PER_BLOCK: u64 = 10;
 /// Number of blocks of the devices (128 GiB) on which power is lost and recovery is executed. Power is lost after half
@@ -181,9 +183,13 @@ fn suspected_cause_experiments(conditions: &ExperimentConditions, load: RandomWr
         let load = RandomWriteRun { blocks, host_writes: writes, ..load };
         experiments.push(gecko(load, format!("K={blocks}/pairwise"), &[pairwise]));
     }
-    let between = RandomWriteRun { blocks: HALF_FULL_GECKO_LEVEL_BLOCKS, ..load };
-    experiments.push(gecko(between, format!("K={HALF_FULL_GECKO_LEVEL_BLOCKS}"), &[]));
-    experiments.push(gecko(between, format!("K={HALF_FULL_GECKO_LEVEL_BLOCKS}/pairwise"), &[pairwise]));
+    let between = RandomWriteRun { blocks: DEVICE_BLOCKS_WITH_HALF_FULL_GECKO_LEVEL, ..load };
+    experiments.push(gecko(between, format!("K={DEVICE_BLOCKS_WITH_HALF_FULL_GECKO_LEVEL}"), &[]));
+    experiments.push(gecko(
+        between,
+        format!("K={DEVICE_BLOCKS_WITH_HALF_FULL_GECKO_LEVEL}/pairwise"),
+        &[pairwise],
+    ));
     experiments
 }
 
@@ -239,8 +245,8 @@ fn validity_store_experiments(conditions: &ExperimentConditions, load: RandomWri
     experiments
 }
 
-/// Returns the number of blocks of the device in sweeps over block sizes; at full size fewer than the GeckoFTL paper's,
-/// so that 1024 pages per block are possible.
+/// Returns the number of blocks of the device in sweeps over block sizes. In full-size runs it is smaller than in the
+/// GeckoFTL paper, so that 1024 pages per block are possible.
 fn block_size_sweep_device_blocks(load: RandomWriteRun) -> u64 {
     load.blocks.min(1 << 16)
 }
@@ -267,7 +273,7 @@ fn block_size_experiments(conditions: &ExperimentConditions, load: RandomWriteRu
 /// Returns the experiments for the GeckoFTL paper's Figure 14: designs without a validity bitmap in RAM have a cache
 /// that is larger by the bitmap's size. All use `GeckoFTL`'s rule for GC of metadata.
 fn figure_14_experiments(conditions: &ExperimentConditions, load: RandomWriteRun) -> Vec<Experiment> {
-    let large = RandomWriteRun { cache_factor: LARGE_CACHE_FACTOR, ..load };
+    let large = RandomWriteRun { map_cache_size_factor: LARGE_TO_DEFAULT_CACHE_RATIO, ..load };
     let spared = ["gc.metadata=when-empty"];
     vec![
         load.experiment(conditions, "Fig. 14/DFTL".into(), "dftl", &spared),
@@ -321,25 +327,25 @@ pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option
         "GK-22" => best_size_ratio(runs),
         "GK-23" => validity_cost_percent_of_bitmap(runs),
         "GK-24" => validity_cost_growth_with_block_size(runs),
-        "GK-25" => validity_cost_of_balanced_parts(runs),
-        "GK-26" => validity_costs_by_part_count(runs),
+        "GK-25" => validity_cost_growth_for_parts_of_32_pages(runs),
+        "GK-26" => validity_costs_by_parts_per_bitmap(runs),
         "GK-27" => validity_cost_growth_with_capacity(runs),
         "GK-29" => validity_costs_by_utilisation(runs),
         "GK-35" => geckoftl_recovery_times(runs),
         "GK-36" => recovery_times_of_all_designs(runs),
         "GK-37" => invalid_page_log_recovery_times(runs),
         "GK-38" => block_scan_share_of_recovery(runs),
-        "GK-39" => executed_recovery_time_saved_percent(runs),
+        "GK-39" => simulated_recovery_time_saved_percent(runs),
         "GK-41" => data_programs_by_design(runs),
-        "GK-42" => map_cost_of_similar_designs(runs),
-        "GK-43" => highest_map_costs(runs),
+        "GK-42" => map_costs_of_dftl_u_ftl_and_geckoftl(runs),
+        "GK-43" => map_costs_and_most_costly_designs(runs),
         "GK-44" => checkpoint_cost(runs),
         "GK-45" => validity_costs_by_design(runs),
-        "GK-46" => costs_with_metadata_collected(runs),
+        "GK-46" => write_amplification_with_metadata_gc(runs),
         "GK-48" => map_cost_small_and_large_cache(runs),
         "GK-49" => design_with_least_cost(runs),
         "GK-51" => multi_way_merge_costs(runs),
-        "GK-52" => gecko_pages_over_largest_run(runs),
+        "GK-52" => gecko_pages_relative_to_largest_run(runs),
         "GK-55" => backward_scan_spare_reads(runs),
         "GK-56" => map_correction_costs_after_recovery(runs),
         "GK-59" => log_cleaning_costs(runs),
@@ -364,9 +370,9 @@ fn figure_per_host_write(run: ExperimentRun<'_>, figure: &str) -> f64 {
     run.figure(figure) / run.figure("host_page_writes")
 }
 
-/// Returns the cost of the flash operations with these causes: programs plus a tenth of the reads, per host write (the
-/// GeckoFTL paper's measure).
-fn cost_of_causes_per_host_write(run: ExperimentRun<'_>, causes: &[&str]) -> f64 {
+/// Returns the write amplification, in the GeckoFTL paper's measure, of the flash operations with these causes:
+/// programs plus a tenth of the reads, per host write.
+fn write_amplification_by_causes(run: ExperimentRun<'_>, causes: &[&str]) -> f64 {
     let of = |what: &str| -> f64 {
         causes
             .iter()
@@ -376,19 +382,19 @@ fn cost_of_causes_per_host_write(run: ExperimentRun<'_>, causes: &[&str]) -> f64
     of("programs") + of("reads") / PROGRAM_TO_READ_TIME_RATIO
 }
 
-/// Returns the cost of page validity: programs plus a tenth of the reads, per host write.
-fn validity_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
-    cost_of_causes_per_host_write(run, &["validity"])
+/// Returns the write amplification by page validity: programs plus a tenth of the reads, per host write.
+fn validity_write_amplification(run: ExperimentRun<'_>) -> f64 {
+    write_amplification_by_causes(run, &["validity"])
 }
 
-/// Returns the cost of the map: programs plus a tenth of the reads, per host write.
-fn map_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
-    cost_of_causes_per_host_write(run, &["translation", "checkpoint"])
+/// Returns the write amplification by the map: programs plus a tenth of the reads, per host write.
+fn map_write_amplification(run: ExperimentRun<'_>) -> f64 {
+    write_amplification_by_causes(run, &["translation", "checkpoint"])
 }
 
 /// Returns the cost of updating translation pages, each by one read and one program: programs plus a tenth of the
 /// reads, per host write.
-fn synchronisation_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
+fn synchronisation_write_amplification(run: ExperimentRun<'_>) -> f64 {
     let writes = figure_per_host_write(run, "programs_by_cause.translation")
         + figure_per_host_write(run, "programs_by_cause.checkpoint");
     writes * (1.0 + 1.0 / PROGRAM_TO_READ_TIME_RATIO)
@@ -396,7 +402,7 @@ fn synchronisation_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
 
 /// Returns the cost of GC's copies of metadata pages, each by one read and one program: programs plus a tenth of the
 /// reads, per host write.
-fn metadata_copy_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
+fn metadata_copy_write_amplification(run: ExperimentRun<'_>) -> f64 {
     let copies = figure_per_host_write(run, "parts.translation_copies")
         + figure_per_host_write(run, "parts.validity_copies");
     copies * (1.0 + 1.0 / PROGRAM_TO_READ_TIME_RATIO)
@@ -448,12 +454,13 @@ fn gecko_merge_reads(run: ExperimentRun<'_>) -> f64 {
 
 /// Returns the cost of page validity without the reads of GC queries: programs plus a tenth of the reads, per host
 /// write.
-fn validity_update_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
+fn validity_update_write_amplification(run: ExperimentRun<'_>) -> f64 {
     figure_per_host_write(run, "programs_by_cause.validity")
         + gecko_merge_reads(run) / run.figure("host_page_writes") / PROGRAM_TO_READ_TIME_RATIO
 }
 
-/// Returns the flash operations of Logarithmic Gecko per update and per query, and whether they are within the bounds.
+/// Returns the flash operations of Logarithmic Gecko per update and per query, and whether they are within the bounds
+/// that the GeckoFTL paper gives.
 fn gecko_operation_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.finished_run_named("GeckoFTL")?;
     let levels = run.required_figure("parts.gecko_levels")?;
@@ -489,7 +496,7 @@ fn run_of_size_ratio(runs: &ExperimentRecords, ratio: u32) -> Result<ExperimentR
 fn validity_costs_of_size_ratios(runs: &ExperimentRecords) -> Result<Vec<(u32, f64)>> {
     GECKO_SIZE_RATIOS
         .into_iter()
-        .map(|ratio| Ok((ratio, validity_cost_per_host_write(run_of_size_ratio(runs, ratio)?))))
+        .map(|ratio| Ok((ratio, validity_write_amplification(run_of_size_ratio(runs, ratio)?))))
         .collect()
 }
 
@@ -497,7 +504,7 @@ fn validity_costs_of_size_ratios(runs: &ExperimentRecords) -> Result<Vec<(u32, f
 /// flash.
 fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let bitmap = runs.finished_run_named("bitmap")?;
-    let (costs, bitmap_cost) = (validity_costs_of_size_ratios(runs)?, validity_cost_per_host_write(bitmap));
+    let (costs, bitmap_cost) = (validity_costs_of_size_ratios(runs)?, validity_write_amplification(bitmap));
     let mut values =
         vec![named_truth_value("for every T", costs.iter().all(|&(_, cost)| cost < bitmap_cost))];
     values.extend(costs.iter().map(|(ratio, cost)| NamedValue::new(format!("T = {ratio}"), *cost)));
@@ -505,7 +512,7 @@ fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<NamedVal
     Ok(values)
 }
 
-/// Returns the size ratio T with the least cost of page validity.
+/// Returns the size ratio T between levels of Logarithmic Gecko at which page validity costs least.
 fn best_size_ratio(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let costs = validity_costs_of_size_ratios(runs)?;
     let best = costs.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0.0, |&(ratio, _)| f64::from(ratio));
@@ -515,7 +522,7 @@ fn best_size_ratio(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
 /// Returns the cost of page validity in Logarithmic Gecko, in percent of the cost in a bitmap on flash, and both costs.
 fn validity_cost_percent_of_bitmap(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (gecko, bitmap) = (runs.finished_run_named("GeckoFTL")?, runs.finished_run_named("bitmap")?);
-    let (ours, theirs) = (validity_cost_per_host_write(gecko), validity_cost_per_host_write(bitmap));
+    let (ours, theirs) = (validity_write_amplification(gecko), validity_write_amplification(bitmap));
     Ok(vec![
         NamedValue::new("left, %", 100.0 * ours / theirs),
         NamedValue::new("Logarithmic Gecko", ours),
@@ -526,11 +533,12 @@ fn validity_cost_percent_of_bitmap(runs: &ExperimentRecords) -> Result<Vec<Named
 
 /// Costs of page validity (programs plus a tenth of the reads, per host write) for each block size of a sweep.
 struct BlockSizeSweep {
-    /// Cost of page validity, including the reads of GC queries.
-    validity_costs_per_host_write: Vec<f64>,
-    /// Cost of page validity without the reads of GC queries: the cost of merges, caused by reports of invalid pages
-    /// and erase markers.
-    validity_update_costs_per_host_write: Vec<f64>,
+    /// For each block size: write amplification by page validity (programs plus a tenth of the reads, per host write),
+    /// including the reads of GC queries.
+    validity_write_amplifications: Vec<f64>,
+    /// For each block size: write amplification by page validity without the reads of GC queries. It is the cost of
+    /// merges, which are caused by reports of invalid pages and by erase markers.
+    validity_update_write_amplifications: Vec<f64>,
 }
 
 /// Collects the costs of page validity from the experiments `name` for all block sizes.
@@ -538,10 +546,10 @@ fn block_size_sweep(runs: &ExperimentRecords, name: &str) -> Result<BlockSizeSwe
     let of = |&pages: &u64| runs.finished_run_named(&format!("{name}/B={pages}"));
     let all: Vec<ExperimentRun<'_>> = BLOCK_SIZES_PAGES.iter().map(of).collect::<Result<_>>()?;
     Ok(BlockSizeSweep {
-        validity_costs_per_host_write: all.iter().map(|run| validity_cost_per_host_write(*run)).collect(),
-        validity_update_costs_per_host_write: all
+        validity_write_amplifications: all.iter().map(|run| validity_write_amplification(*run)).collect(),
+        validity_update_write_amplifications: all
             .iter()
-            .map(|run| validity_update_cost_per_host_write(*run))
+            .map(|run| validity_update_write_amplification(*run))
             .collect(),
     })
 }
@@ -555,7 +563,7 @@ fn values_by_block_size<'a>(what: &'a str, costs: &'a [f64]) -> impl Iterator<It
 }
 
 /// Returns, from the costs for all block sizes, those for the GeckoFTL paper's block size and all larger ones.
-fn costs_at_paper_or_larger_block_size(costs: &[f64]) -> &[f64] {
+fn costs_from_paper_block_size_up(costs: &[f64]) -> &[f64] {
     &costs[BLOCK_SIZES_PAGES.iter().position(|&pages| pages == PAPER_PAGES_PER_BLOCK).unwrap_or(0)..]
 }
 
@@ -568,7 +576,7 @@ fn largest_over_smallest(costs: &[f64]) -> f64 {
 /// Returns, for validity bitmaps of whole blocks, how the cost of page validity grows with each doubling of the block
 /// size, and from the GeckoFTL paper's block size to the largest.
 fn validity_cost_growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let BlockSizeSweep { validity_costs_per_host_write: all, validity_update_costs_per_host_write: updates } =
+    let BlockSizeSweep { validity_write_amplifications: all, validity_update_write_amplifications: updates } =
         block_size_sweep(runs, "whole")?;
     let mut values: Vec<NamedValue> = BLOCK_SIZES_PAGES
         .windows(2)
@@ -577,7 +585,7 @@ fn validity_cost_growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<
             NamedValue::new(format!("B = {} over B = {}", pages[1], pages[0]), cost[1] / cost[0])
         })
         .collect();
-    let large = costs_at_paper_or_larger_block_size(&all);
+    let large = costs_from_paper_block_size_up(&all);
     values.push(NamedValue::new("B = 1024 over B = 128", large[large.len() - 1] / large[0]));
     values.extend(values_by_block_size("", &all));
     values.extend(values_by_block_size("without queries, ", &updates));
@@ -588,23 +596,23 @@ fn validity_cost_growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<
     Ok(values)
 }
 
-/// Returns how the cost of page validity varies with the block size if bitmaps have parts of 32 pages.
-fn validity_cost_of_balanced_parts(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+/// Returns how the cost of page validity varies with the block size if validity bitmaps have parts of 32 pages.
+fn validity_cost_growth_for_parts_of_32_pages(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (growing, same) =
         (block_size_sweep(runs, "parts of 32")?, block_size_sweep(runs, "parts of 32, same capacity")?);
     let spread = |of: &str, costs: &[f64]| {
-        NamedValue::new(of, largest_over_smallest(costs_at_paper_or_larger_block_size(costs)))
+        NamedValue::new(of, largest_over_smallest(costs_from_paper_block_size_up(costs)))
     };
     let mut values = vec![
-        spread("largest over smallest", &growing.validity_costs_per_host_write),
-        spread("without queries", &growing.validity_update_costs_per_host_write),
-        spread("without queries, same capacity", &same.validity_update_costs_per_host_write),
+        spread("largest over smallest", &growing.validity_write_amplifications),
+        spread("without queries", &growing.validity_update_write_amplifications),
+        spread("without queries, same capacity", &same.validity_update_write_amplifications),
     ];
-    values.extend(values_by_block_size("", &growing.validity_costs_per_host_write));
-    values.extend(values_by_block_size("without queries, ", &growing.validity_update_costs_per_host_write));
+    values.extend(values_by_block_size("", &growing.validity_write_amplifications));
+    values.extend(values_by_block_size("without queries, ", &growing.validity_update_write_amplifications));
     values.extend(values_by_block_size(
         "without queries, same capacity, ",
-        &same.validity_update_costs_per_host_write,
+        &same.validity_update_write_amplifications,
     ));
     values.push(NamedValue::new(
         "blocks",
@@ -614,7 +622,7 @@ fn validity_cost_of_balanced_parts(runs: &ExperimentRecords) -> Result<Vec<Named
 }
 
 /// Returns the cost of page validity for each number S of parts of a block's bitmap, and ratios of these.
-fn validity_costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn validity_costs_by_parts_per_bitmap(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run_of = |parts: u32| {
         if parts == PAPER_PARTS_PER_BITMAP {
             runs.finished_run_named("GeckoFTL")
@@ -624,11 +632,11 @@ fn validity_costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<NamedVal
     };
     let costs: Vec<(u32, f64)> = PARTS_PER_BITMAP
         .into_iter()
-        .map(|parts| Ok((parts, validity_cost_per_host_write(run_of(parts)?))))
+        .map(|parts| Ok((parts, validity_write_amplification(run_of(parts)?))))
         .collect::<Result<_>>()?;
     let best = costs.iter().map(|&(_, cost)| cost).fold(f64::MAX, f64::min);
     let last = costs.last().map_or(f64::NAN, |&(_, cost)| cost);
-    let of_paper = validity_cost_per_host_write(run_of(PAPER_PARTS_PER_BITMAP)?);
+    let of_paper = validity_write_amplification(run_of(PAPER_PARTS_PER_BITMAP)?);
     let mut values = vec![
         NamedValue::new("ratio", last / of_paper),
         NamedValue::new("S = 128 over the best", last / best),
@@ -637,9 +645,9 @@ fn validity_costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<NamedVal
     values.extend(costs.iter().map(|(parts, cost)| NamedValue::new(format!("S = {parts}"), *cost)));
     let updates: Vec<(u32, f64)> = PARTS_PER_BITMAP
         .into_iter()
-        .map(|parts| Ok((parts, validity_update_cost_per_host_write(run_of(parts)?))))
+        .map(|parts| Ok((parts, validity_update_write_amplification(run_of(parts)?))))
         .collect::<Result<_>>()?;
-    let of_paper = validity_update_cost_per_host_write(run_of(PAPER_PARTS_PER_BITMAP)?);
+    let of_paper = validity_update_write_amplification(run_of(PAPER_PARTS_PER_BITMAP)?);
     let last = updates.last().map_or(f64::NAN, |&(_, cost)| cost);
     values.push(NamedValue::new("without queries, ratio", last / of_paper));
     let of = |(parts, cost): &(u32, f64)| NamedValue::new(format!("without queries, S = {parts}"), *cost);
@@ -654,14 +662,14 @@ fn validity_cost_growth_with_capacity(runs: &ExperimentRecords) -> Result<Vec<Na
         (runs.finished_run_named("bitmap")?, runs.finished_run_named("bitmap/K=4096")?);
     let gecko = runs.finished_run_named("GeckoFTL")?;
     let base_gib = device_capacity_value(gecko).value;
-    let mut points = vec![(base_gib, validity_cost_per_host_write(gecko))];
+    let mut points = vec![(base_gib, validity_write_amplification(gecko))];
     for blocks in FIGURE_11_BLOCKS {
         let run = runs.finished_run_named(&format!("K={blocks}"))?;
-        points.push((device_capacity_value(run).value, validity_cost_per_host_write(run)));
+        points.push((device_capacity_value(run).value, validity_write_amplification(run)));
     }
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (first, last) = (points[0], points[points.len() - 1]);
-    let bitmaps = (validity_cost_per_host_write(small_bitmap), validity_cost_per_host_write(base));
+    let bitmaps = (validity_write_amplification(small_bitmap), validity_write_amplification(base));
     let mut values = vec![
         named_truth_value("grows", points.windows(2).all(|pair| pair[1].1 > pair[0].1)),
         named_truth_value("by less than a tenth of capacity", last.1 / first.1 < 0.1 * last.0 / first.0),
@@ -685,9 +693,9 @@ fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<NamedVa
         .collect::<Result<_>>()?;
     let reads: Vec<f64> =
         all.iter().map(|(_, run)| figure_per_host_write(*run, "parts.gecko_query_reads")).collect();
-    let costs: Vec<f64> = all.iter().map(|(_, run)| validity_cost_per_host_write(*run)).collect();
+    let costs: Vec<f64> = all.iter().map(|(_, run)| validity_write_amplification(*run)).collect();
     let rise = costs[costs.len() - 1] - costs[0];
-    let bitmap = validity_cost_per_host_write(runs.finished_run_named("bitmap")?);
+    let bitmap = validity_write_amplification(runs.finished_run_named("bitmap")?);
     let mut values = vec![
         named_truth_value("query reads rise", reads.windows(2).all(|pair| pair[1] > pair[0])),
         named_truth_value("total rises by less than 1 % of the bitmap's", rise < 0.01 * bitmap),
@@ -700,7 +708,7 @@ fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<NamedVa
     };
     values.extend(points("", &costs));
     values.extend(points("query reads, ", &reads));
-    let updates: Vec<f64> = all.iter().map(|(_, run)| validity_update_cost_per_host_write(*run)).collect();
+    let updates: Vec<f64> = all.iter().map(|(_, run)| validity_update_write_amplification(*run)).collect();
     values.extend(points("without queries, ", &updates));
     let rise = updates[updates.len() - 1] - updates[0];
     values.push(NamedValue::new("rise without queries, % of the bitmap's", 100.0 * rise / bitmap));
@@ -730,9 +738,9 @@ fn recovery_run_of(runs: &ExperimentRecords, design: ComparedFtl) -> Result<Expe
     runs.finished_run_named(&format!("recovery/{}", design.name()))
 }
 
-/// Returns the duration of a design's executed recovery, seconds, with flash operations one after the other. What a
+/// Returns the duration of a design's simulated recovery, seconds, with flash operations one after the other. What a
 /// battery wrote at power loss is not included.
-fn executed_recovery_s(runs: &ExperimentRecords, design: ComparedFtl) -> Result<f64> {
+fn simulated_recovery_s(runs: &ExperimentRecords, design: ComparedFtl) -> Result<f64> {
     recovery_run_of(runs, design)?.required_figure("recovery.total.time_s")
 }
 
@@ -752,8 +760,8 @@ const RECOVERY_STEPS: [&str; 7] = [
     "synchronisation",
 ];
 
-/// Returns the duration of each step of an executed recovery, seconds.
-fn executed_recovery_step_durations_s(run: ExperimentRun<'_>) -> impl Iterator<Item = NamedValue> + '_ {
+/// Returns the duration of each step of a simulated recovery, seconds.
+fn simulated_recovery_step_durations_s(run: ExperimentRun<'_>) -> impl Iterator<Item = NamedValue> + '_ {
     RECOVERY_STEPS
         .into_iter()
         .map(move |step| NamedValue::new(format!("executed, {step}"), recovery_step_s(run, step)))
@@ -783,8 +791,8 @@ fn geckoftl_recovery_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> 
     let of_formula = recovery_device_size().recovery_step_durations_s(ComparedFtl::GeckoFtl);
     let mut values = recovery_formula_values("GK-35");
     values.extend(of_formula.into_iter().map(|(step, s)| NamedValue::new(format!("formula, {step}"), s)));
-    values.extend(executed_recovery_step_durations_s(run));
-    values.push(NamedValue::new("executed, all", executed_recovery_s(runs, ComparedFtl::GeckoFtl)?));
+    values.extend(simulated_recovery_step_durations_s(run));
+    values.push(NamedValue::new("executed, all", simulated_recovery_s(runs, ComparedFtl::GeckoFtl)?));
     values.push(device_capacity_value(run));
     Ok(values)
 }
@@ -794,7 +802,7 @@ fn recovery_times_of_all_designs(runs: &ExperimentRecords) -> Result<Vec<NamedVa
     let of_formula = |design: ComparedFtl| recovery_device_size().recovery_s(design);
     let executed: Vec<(ComparedFtl, f64)> = ComparedFtl::ALL
         .into_iter()
-        .map(|design| Ok((design, executed_recovery_s(runs, design)?)))
+        .map(|design| Ok((design, simulated_recovery_s(runs, design)?)))
         .collect::<Result<_>>()?;
     let lazy_over_dftl = executed[0].1 / executed[1].1;
     let paper = recovery_row_values_from_formula("GK-36").unwrap_or_default();
@@ -814,13 +822,13 @@ fn recovery_times_of_all_designs(runs: &ExperimentRecords) -> Result<Vec<NamedVa
 /// Returns the durations of the steps of IB-FTL's recovery, by formula and as executed, seconds.
 fn invalid_page_log_recovery_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = recovery_run_of(runs, ComparedFtl::IbFtl)?;
-    let all = executed_recovery_s(runs, ComparedFtl::IbFtl)?;
+    let all = simulated_recovery_s(runs, ComparedFtl::IbFtl)?;
     // IB-FTL's log is read in the step that restores its chains and the erase times of blocks; the valid counts follow
     // from that reading.
     let both = recovery_step_s(run, "validity directories") + recovery_step_s(run, "synchronisation");
     let mut values = recovery_formula_values("GK-37");
     values.insert(0, named_truth_value("executed", both > 0.5 * all));
-    values.extend(executed_recovery_step_durations_s(run));
+    values.extend(simulated_recovery_step_durations_s(run));
     values.push(NamedValue::new("executed, all", all));
     values.push(device_capacity_value(run));
     Ok(values)
@@ -830,7 +838,7 @@ fn invalid_page_log_recovery_times(runs: &ExperimentRecords) -> Result<Vec<Named
 /// in the recovery time, percent.
 fn block_scan_share_of_recovery(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = recovery_run_of(runs, ComparedFtl::GeckoFtl)?;
-    let all = executed_recovery_s(runs, ComparedFtl::GeckoFtl)?;
+    let all = simulated_recovery_s(runs, ComparedFtl::GeckoFtl)?;
     let blocks = recovery_step_s(run, "blocks");
     let mut values = recovery_formula_values("GK-38");
     values.insert(
@@ -845,11 +853,11 @@ fn block_scan_share_of_recovery(runs: &ExperimentRecords) -> Result<Vec<NamedVal
     Ok(values)
 }
 
-/// Returns the time that `GeckoFTL`'s executed recovery saves compared with `LazyFTL`'s, percent.
-fn executed_recovery_time_saved_percent(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+/// Returns the time that `GeckoFTL`'s simulated recovery saves compared with `LazyFTL`'s, percent.
+fn simulated_recovery_time_saved_percent(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (gecko, lazy) =
-        (executed_recovery_s(runs, ComparedFtl::GeckoFtl)?, recovery_run_of(runs, ComparedFtl::LazyFtl)?);
-    let all = executed_recovery_s(runs, ComparedFtl::LazyFtl)?;
+        (simulated_recovery_s(runs, ComparedFtl::GeckoFtl)?, recovery_run_of(runs, ComparedFtl::LazyFtl)?);
+    let all = simulated_recovery_s(runs, ComparedFtl::LazyFtl)?;
     let others = all - recovery_step_s(lazy, "synchronisation") - recovery_step_s(lazy, "changed entries");
     let saved = |of: f64| 100.0 * (1.0 - gecko / of);
     let mut values = recovery_row_values_from_formula("GK-39").unwrap_or_default();
@@ -875,23 +883,24 @@ fn data_programs_by_design(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> 
 
 /// Returns the cost of the map on flash per host write (programs plus a tenth of the reads) of DFTL, u-FTL and
 /// `GeckoFTL`, and the largest of these costs divided by the smallest.
-fn map_cost_of_similar_designs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn map_costs_of_dftl_u_ftl_and_geckoftl(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let alike = |values: &mut Vec<NamedValue>| {
         values.retain(|value| ["DFTL", "u-FTL", "GeckoFTL"].contains(&value.of.as_str()));
     };
-    let mut values = value_per_design(runs, map_cost_per_host_write)?;
+    let mut values = value_per_design(runs, map_write_amplification)?;
     alike(&mut values);
     values.insert(0, NamedValue::new("largest over smallest", largest_over_smallest_value(&values)));
-    let mut updates = value_per_design(runs, synchronisation_cost_per_host_write)?;
+    let mut updates = value_per_design(runs, synchronisation_write_amplification)?;
     alike(&mut updates);
     values.insert(1, NamedValue::new("updates alone", largest_over_smallest_value(&updates)));
     values.push(device_capacity_value(runs.finished_run_named("GeckoFTL")?));
     Ok(values)
 }
 
-/// Returns whether `LazyFTL` and IB-FTL have the highest cost of the map per host write, and all costs.
-fn highest_map_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let mut values = value_per_design(runs, map_cost_per_host_write)?;
+/// Returns whether `LazyFTL` and IB-FTL have the highest write amplification by the map (programs plus a tenth of the
+/// reads, per host write), and the write amplification by the map of all designs.
+fn map_costs_and_most_costly_designs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+    let mut values = value_per_design(runs, map_write_amplification)?;
     let is_bound = |value: &&NamedValue| ["LazyFTL", "IB-FTL"].contains(&value.of.as_str());
     let least_bound = values.iter().filter(is_bound).map(|value| value.value).fold(f64::MAX, f64::min);
     let most_other =
@@ -909,7 +918,7 @@ fn checkpoint_cost(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(vec![
         NamedValue::new(
             "GeckoFTL over u-FTL",
-            synchronisation_cost_per_host_write(gecko) / synchronisation_cost_per_host_write(without),
+            synchronisation_write_amplification(gecko) / synchronisation_write_amplification(without),
         ),
         NamedValue::new("share of checkpoints", by("checkpoint") / (by("checkpoint") + by("translation"))),
         device_capacity_value(gecko),
@@ -918,7 +927,7 @@ fn checkpoint_cost(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
 
 /// Returns the cost of page validity of each design, per host write, and whether the paper's claims hold.
 fn validity_costs_by_design(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let mut values = value_per_design(runs, validity_cost_per_host_write)?;
+    let mut values = value_per_design(runs, validity_write_amplification)?;
     let of = |name: &str| values.iter().find(|value| value.of == name).map_or(f64::NAN, |value| value.value);
     let claims = [
         named_truth_value(
@@ -936,38 +945,39 @@ fn validity_costs_by_design(runs: &ExperimentRecords) -> Result<Vec<NamedValue>>
     Ok(values)
 }
 
-/// Returns the cost of all flash operations: programs plus a tenth of the reads, per host write.
-fn total_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
+/// Returns the write amplification by all flash operations: programs plus a tenth of the reads, per host write.
+fn total_write_amplification(run: ExperimentRun<'_>) -> f64 {
     figure_per_host_write(run, "programs") + figure_per_host_write(run, "reads") / PROGRAM_TO_READ_TIME_RATIO
 }
 
-/// Returns the cost per host write of `GeckoFTL` in two cases: GC spares metadata blocks, or GC collects them like data
-/// blocks.
-fn costs_with_metadata_collected(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+/// Returns the write amplification of `GeckoFTL` (programs plus a tenth of the reads, per host write) in two cases: GC
+/// spares metadata blocks, or GC collects them like data blocks.
+fn write_amplification_with_metadata_gc(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (spared, greedy) =
         (runs.finished_run_named("GeckoFTL")?, runs.finished_run_named("GeckoFTL/metadata collected")?);
     let mut values = vec![
         named_truth_value(
             "costs more",
-            total_cost_per_host_write(greedy) > total_cost_per_host_write(spared),
+            total_write_amplification(greedy) > total_write_amplification(spared),
         ),
-        named_truth_value("none collected", metadata_copy_cost_per_host_write(spared) <= 0.0),
-        NamedValue::new("all, spared", total_cost_per_host_write(spared)),
-        NamedValue::new("all, collected", total_cost_per_host_write(greedy)),
-        NamedValue::new("copies of metadata, collected", metadata_copy_cost_per_host_write(greedy)),
+        named_truth_value("none collected", metadata_copy_write_amplification(spared) <= 0.0),
+        NamedValue::new("all, spared", total_write_amplification(spared)),
+        NamedValue::new("all, collected", total_write_amplification(greedy)),
+        NamedValue::new("copies of metadata, collected", metadata_copy_write_amplification(greedy)),
     ];
-    values.extend(value_per_design(runs, metadata_copy_cost_per_host_write)?);
+    values.extend(value_per_design(runs, metadata_copy_write_amplification)?);
     values.push(device_capacity_value(spared));
     Ok(values)
 }
 
-/// Returns the cost of the map per host write with a cache of 4 MB, and of 68 MB.
+/// Returns the write amplification by the map (programs plus a tenth of the reads, per host write) with a cache of 4
+/// MB, and of 68 MB.
 fn map_cost_small_and_large_cache(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (small, large) =
         (runs.finished_run_named("Fig. 14/DFTL")?, runs.finished_run_named("Fig. 14/GeckoFTL")?);
     Ok(vec![
-        NamedValue::new("4 MB", map_cost_per_host_write(small)),
-        NamedValue::new("68 MB", map_cost_per_host_write(large)),
+        NamedValue::new("4 MB", map_write_amplification(small)),
+        NamedValue::new("68 MB", map_write_amplification(large)),
         device_capacity_value(large),
     ])
 }
@@ -979,14 +989,14 @@ fn design_with_least_cost(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
         .into_iter()
         .map(|name| Ok((name, runs.finished_run_named(&format!("Fig. 14/{name}"))?)))
         .collect::<Result<_>>()?;
-    let cost = |run: ExperimentRun<'_>| map_cost_per_host_write(run) + validity_cost_per_host_write(run);
+    let cost = |run: ExperimentRun<'_>| map_write_amplification(run) + validity_write_amplification(run);
     let gecko = cost(all[2].1);
     let mut values =
         vec![named_truth_value("GeckoFTL lowest", all[..2].iter().all(|(_, run)| cost(*run) > gecko))];
     values.extend(all.iter().map(|(name, run)| NamedValue::new(*name, cost(*run))));
     for (name, run) in &all {
-        values.push(NamedValue::new(format!("{name}, map"), map_cost_per_host_write(*run)));
-        values.push(NamedValue::new(format!("{name}, validity"), validity_cost_per_host_write(*run)));
+        values.push(NamedValue::new(format!("{name}, map"), map_write_amplification(*run)));
+        values.push(NamedValue::new(format!("{name}, validity"), validity_write_amplification(*run)));
     }
     values.push(device_capacity_value(all[0].1));
     Ok(values)
@@ -1006,7 +1016,7 @@ fn multi_way_merge_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
 
 /// Returns the pages of all runs (sorted levels) of Logarithmic Gecko, divided by the pages of the largest run, for
 /// each size ratio.
-fn gecko_pages_over_largest_run(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn gecko_pages_relative_to_largest_run(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of = |run: ExperimentRun<'_>| -> Result<f64> {
         Ok(run.required_figure("parts.gecko_pages")?
             / run.required_figure("parts.gecko_largest_run_pages")?)

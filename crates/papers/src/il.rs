@@ -3,16 +3,16 @@
 //!
 //! The device is the paper's drive, new. A scaled-down run has a 16th of the requests, of their addresses and of the
 //! drive's blocks, and 16 times the rated cycles. So the bytes that the drive can take in its life, the capacity of an
-//! epoch and the share of time that GC takes are those of the paper. Each request comes its original gap after the
+//! epoch and the share of time that GC takes are those of the paper. Each request arrives its original gap after the
 //! preceding completion, so that a throttled write delays all later ones; only then can throttling extend a life.
 //! Lifetime is the budget of program/erase cycles divided by the rate of page programs in device time. For managed
-//! configurations the rate after the first epoch counts, because in that epoch nothing is known: it is a 500,000th of
-//! five years.
+//! configurations, the rate is taken after the first epoch, in which the lifetime manager has no measurements yet. An
+//! epoch is a 500,000th of five years.
 //!
-//! The substitutes write at the rate that follows from Table I without write amplification. As the drive also programs
-//! pages for GC, gaps are multiplied by the baseline's programs per host write
+//! The generated loads that replace the traces write at the rate that follows from Table I without write amplification.
+//! As the drive also programs pages for GC, gaps are multiplied by the baseline's programs per host write
 //! ([`Trace::programs_per_write_quick_and_full`]) and reduced by the time in which the baseline serves a request, as in
-//! a recorded trace. The baseline's lifetime is therefore given.
+//! a recorded trace. The baseline's lifetime is therefore an input.
 //!
 //! The response time has two definitions, because the chunk buffer acknowledges three of four pages on arrival:
 //! - *Equal buffers*: every configuration acknowledges writes from a battery-backed buffer of eight pages. A chunk
@@ -20,9 +20,9 @@
 //!   unfinished.
 //! - *Until programmed*: no write is acknowledged early. The pages of a chunk have the response time of its last write.
 //!
-//! A control load of unique pages that cannot be compressed runs through the same configurations; a configuration that
-//! gains there gains by an artifact. Energies are computed from the printed powers. Values named `2x` use twice the
-//! energy of compression, with which the paper's break-even is obtained.
+//! A control load of unique pages that cannot be compressed runs through the same configurations. No scheme can save
+//! writes there, so a gain on this load would show a measurement error. Energies are computed from the printed powers.
+//! Values named `2x` use twice the energy of compression, with which the paper's break-even is obtained.
 
 use super::closed_forms::{bytes_per_s_for_lifetime, endurance_budget_bytes};
 use super::experiment::{Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize};
@@ -70,13 +70,14 @@ const LIFETIME_SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "d
 const READS_PER_WRITE: f64 = 0.3;
 /// Writes per second of the synthetic load: 1.97 MB/s, 1.5 times what the drive's target lifetime allows without GC.
 const SYNTHETIC_LOAD_WRITES_PER_S: f64 = 480.0;
-/// Writes per second of the control load: 0.98 MB/s, less than the drive's target lifetime allows.
-const CONTROL_LOAD_WRITES_PER_S: f64 = 240.0;
+/// Writes per second of the control load, whose pages are unique and incompressible: 0.98 MB/s, less than the drive's
+/// target lifetime allows.
+const INCOMPRESSIBLE_LOAD_WRITES_PER_S: f64 = 240.0;
 /// Number of page addresses of the synthetic loads at full size: most pages of the drive, so that GC runs.
 const SYNTHETIC_LOAD_PAGES: f64 = 14e6;
 
-/// Name of the runs of compression on a drive [`LARGE_DRIVE_SIZE_FACTOR`] times as large, which can take the same
-/// number of bytes in its life and never needs GC.
+/// Name of the runs of compression without GC. The drive has [`LARGE_DRIVE_SIZE_FACTOR`] times the paper's capacity and
+/// so never needs GC; its rated cycles are reduced, so that it can take as many bytes in its life as the paper's drive.
 const COMPRESSION_WITHOUT_GC_RUN_NAME: &str = "compression, never collected";
 /// Size of the large drive in the runs of compression without GC, as a multiple of the paper's drive.
 const LARGE_DRIVE_SIZE_FACTOR: u32 = 15;
@@ -122,10 +123,10 @@ impl AcknowledgeMoment {
 }
 
 /// Returns the factor by which the pauses between requests are multiplied, so that the drive programs `writes_per_s`
-/// pages per second. At factor 1 the pauses alone give `writes_per_s` host writes per second. Each host write causes
-/// `programs_per_write` page programs, so the pauses become longer by this factor. They become shorter by the time that
-/// the drive works for a host write: `write_s` seconds, and 60 us for each of the `reads` page reads per host write.
-fn request_gap_scale(writes_per_s: f64, programs_per_write: f64, (write_s, reads): (f64, f64)) -> f64 {
+/// pages per second: `programs_per_write - writes_per_s * (write_s + reads * 60 us)`. A host write causes
+/// `programs_per_write` programs, and the drive works `write_s` seconds plus 60 us for each of `reads` page reads per
+/// host write. At factor 1 the pauses alone give `writes_per_s` host writes per second.
+fn request_gap_multiplier(writes_per_s: f64, programs_per_write: f64, (write_s, reads): (f64, f64)) -> f64 {
     programs_per_write - writes_per_s * (write_s + reads * 60e-6)
 }
 
@@ -135,7 +136,8 @@ fn writes_per_s_for_lifetime(years: f64) -> f64 {
     bytes_per_s_for_lifetime(endurance_budget_bytes(64.0 * f64::from(1 << 30), 3000.0), years) / 4096.0
 }
 
-/// Returns the scale of the drive and of the day of requests that the paper (IL) replays: 1 at full size.
+/// Returns the scale of the experiments: the share of the paper's (IL) drive, and of its one-day request stream. It is
+/// 1 at full size.
 fn drive_and_input_scale_of(size: ExperimentSize) -> f64 {
     match size {
         ExperimentSize::Quick => 1.0 / 16.0,
@@ -178,10 +180,10 @@ fn design_name_of(scheme: &str) -> &'static str {
 /// Returns all experiments for the integrated lifetime management paper (IL).
 pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> =
-        TRACES.into_iter().flat_map(|trace| trace_experiments(conditions, trace)).collect();
+        TRACES.into_iter().flat_map(|trace| experiments_on_trace(conditions, trace)).collect();
     for scheme in ["throttling", "integrated"] {
         let load = format!("rate={SYNTHETIC_LOAD_WRITES_PER_S}+dup:share=0.05,compress=0.95");
-        let gap_scale = request_gap_scale(SYNTHETIC_LOAD_WRITES_PER_S, 1.0, (0.0, 0.0));
+        let gap_scale = request_gap_multiplier(SYNTHETIC_LOAD_WRITES_PER_S, 1.0, (0.0, 0.0));
         experiments.push(synthetic_experiment(
             conditions,
             "synthetic",
@@ -192,9 +194,12 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     }
     for answer in [AcknowledgeMoment::WhenBuffered, AcknowledgeMoment::WhenProgrammed] {
         for scheme in LIFETIME_SCHEMES {
-            let load = format!("rate={CONTROL_LOAD_WRITES_PER_S}+unique");
-            let gap_scale =
-                request_gap_scale(CONTROL_LOAD_WRITES_PER_S, 1.0, (answer.idle_write_response_s(), 0.0));
+            let load = format!("rate={INCOMPRESSIBLE_LOAD_WRITES_PER_S}+unique");
+            let gap_scale = request_gap_multiplier(
+                INCOMPRESSIBLE_LOAD_WRITES_PER_S,
+                1.0,
+                (answer.idle_write_response_s(), 0.0),
+            );
             experiments.push(synthetic_experiment(
                 conditions,
                 "control",
@@ -208,7 +213,7 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
 }
 
 /// Returns the experiments on the substitute of one trace, with all schemes of lifetime management and their variants.
-fn trace_experiments(conditions: &ExperimentConditions, trace: Trace) -> Vec<Experiment> {
+fn experiments_on_trace(conditions: &ExperimentConditions, trace: Trace) -> Vec<Experiment> {
     let scale = drive_and_input_scale_of(conditions.size);
     let programs_per_write =
         trace.programs_per_write_quick_and_full[usize::from(conditions.size == ExperimentSize::Full)];
@@ -218,10 +223,10 @@ fn trace_experiments(conditions: &ExperimentConditions, trace: Trace) -> Vec<Exp
             "{}:scale={scale},seed={}{}",
             trace.substitute_name,
             conditions.seed,
-            repeated_content_model(variant)
+            content_model_with_repeated_pages(variant)
         );
         let times = (answer.idle_write_response_s(), READS_PER_WRITE);
-        let gap_scale = request_gap_scale(
+        let gap_scale = request_gap_multiplier(
             writes_per_s_for_lifetime(trace.paper_baseline_lifetime_years),
             programs_per_write,
             times,
@@ -278,9 +283,9 @@ fn trace_experiments(conditions: &ExperimentConditions, trace: Trace) -> Vec<Exp
     experiments
 }
 
-/// Returns a content model for the trace Media with another share of repeated pages, if the variant's name states one;
-/// otherwise an empty text.
-fn repeated_content_model(variant: &str) -> String {
+/// Returns the content model for a variant of the trace Media with another share of repeated pages, which the variant's
+/// name states; empty if the name states no share.
+fn content_model_with_repeated_pages(variant: &str) -> String {
     let share =
         REPEATED_WRITE_SHARES.into_iter().find(|share| variant.ends_with(&format!("{share} repeated")));
     share.map_or_else(String::new, |share| {
@@ -328,7 +333,7 @@ pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option
         "IL-05" => energy_saved_values(runs, "WKSN", 1.0),
         "IL-06" => energy_saved_values(runs, "DVMT", -1.0),
         "IL-07" => lifetime_management_decisions(runs),
-        "IL-08" => dvmt_response_times_us(runs),
+        "IL-08" => response_times_on_trace_dvmt_us(runs),
         "IL-16" => throttled_lifetime_values(runs),
         "IL-18" => greatest_response_and_energy_gains(runs),
         _ => return None,
@@ -347,7 +352,7 @@ fn programs_per_write(run: ExperimentRun<'_>) -> f64 {
     run.figure("programs") / run.figure("host_page_writes")
 }
 
-/// Returns lifetime, years, programs per host write and erases per block with each scheme on one trace.
+/// Returns, for each scheme on one trace: the lifetime in years, the programs per host write, and the erases per block.
 fn lifetime_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<NamedValue>> {
     let run = |scheme: &str| runs.finished_run_named(&format!("{trace}/{scheme}"));
     let of = |name: &str, figure: fn(ExperimentRun<'_>) -> f64| -> Result<Vec<NamedValue>> {
@@ -379,9 +384,9 @@ fn mean_acknowledge_us(run: ExperimentRun<'_>) -> Result<f64> {
     Ok(run.figure("latency_us.write.mean"))
 }
 
-/// Returns the mean time until a write is programmed, microseconds, in a run that acknowledges no write early except
-/// pages in the buffer of compressed pages.
-fn mean_write_until_programmed_us(run: ExperimentRun<'_>) -> Result<f64> {
+/// Returns the mean time until a host write is programmed, microseconds. The run must have no write buffer; only the
+/// chunk buffer (pages that will be compressed together) may acknowledge writes before they are programmed.
+fn mean_time_until_programmed_us(run: ExperimentRun<'_>) -> Result<f64> {
     let charged = run.figure("lifetime.write_until_programmed_us");
     if charged > 0.0 { Ok(charged) } else { mean_acknowledge_us(run) }
 }
@@ -407,7 +412,7 @@ fn saved_percent(
 fn wksn_response_time_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let through = ("WKSN", "integrated", AcknowledgeMoment::WhenProgrammed);
     let mut values = vec![
-        NamedValue::new("until programmed", saved_percent(runs, through, mean_write_until_programmed_us)?),
+        NamedValue::new("until programmed", saved_percent(runs, through, mean_time_until_programmed_us)?),
         // With the chunk buffer counted as acknowledgement: three of four writes have a response time of zero.
         NamedValue::new(
             "acknowledged by the chunk buffer alone",
@@ -424,14 +429,14 @@ fn wksn_response_time_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>
         ));
         values.push(NamedValue::new(
             format!("until programmed, {scheme}, us"),
-            mean_write_until_programmed_us(run(AcknowledgeMoment::WhenProgrammed)?)?,
+            mean_time_until_programmed_us(run(AcknowledgeMoment::WhenProgrammed)?)?,
         ));
     }
     Ok(values)
 }
 
 /// Returns the mean response times with the schemes `throttling` and `integrated` on trace DVMT, microseconds.
-fn dvmt_response_times_us(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn response_times_on_trace_dvmt_us(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {
         values.push(NamedValue::new(
@@ -446,7 +451,7 @@ fn dvmt_response_times_us(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
             runs.finished_run_named(&AcknowledgeMoment::WhenProgrammed.experiment_name("DVMT", scheme))?;
         values.push(NamedValue::new(
             format!("until programmed, {scheme}"),
-            mean_write_until_programmed_us(run)?,
+            mean_time_until_programmed_us(run)?,
         ));
     }
     Ok(values)
@@ -502,14 +507,14 @@ fn greatest_response_and_energy_gains(runs: &ExperimentRecords) -> Result<Vec<Na
     };
     let (buffers, programs) = (AcknowledgeMoment::WhenBuffered, AcknowledgeMoment::WhenProgrammed);
     let mut values = vec![
-        NamedValue::new("response time", of("WKSN", "integrated", programs, mean_write_until_programmed_us)?),
+        NamedValue::new("response time", of("WKSN", "integrated", programs, mean_time_until_programmed_us)?),
         NamedValue::new("energy", of("WKSN", "integrated", buffers, energy_uj_per_page_write)?),
         NamedValue::new("energy 2x", of("WKSN", "integrated-2x", buffers, energy_uj_per_page_write)?),
     ];
     for scheme in &LIFETIME_SCHEMES[1..] {
         let control = |what: &str, gain: f64| NamedValue::new(format!("control, {scheme}, {what}"), gain);
         values
-            .push(control("response time", of("control", scheme, programs, mean_write_until_programmed_us)?));
+            .push(control("response time", of("control", scheme, programs, mean_time_until_programmed_us)?));
         values.push(control(
             "acknowledged by the chunk buffer alone",
             of("control", scheme, programs, mean_acknowledge_us)?,

@@ -34,7 +34,7 @@ pub mod verdict;
 use experiment::ExperimentRecords;
 pub use experiment::{Experiment, ExperimentConditions, ExperimentSize};
 pub use experiment_runner::{ExperimentJob, ExperimentObserver, ExperimentRunOptions, run_paper_experiments};
-pub use results::Results;
+pub use results::PaperResults;
 pub use target::Paper;
 pub use traces::OriginalTraces;
 use verdict::NamedValue;

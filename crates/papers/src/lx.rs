@@ -5,13 +5,13 @@
 //!
 //! - the paper's drive, not filled before. Of the three traces only mail writes more than it holds, so homes and web
 //!   never erase;
-//! - `sized`: a drive whose number of blocks is chosen per trace, so that every trace exceeds it by the factor by which
-//!   mail exceeds the paper's drive. All rows about erases use it;
+//! - `sized`: a drive whose number of blocks is chosen per trace, so that every trace writes as many times the capacity
+//!   of its drive as mail writes on the paper's drive. All rows about erases use it;
 //! - `filled`: the sized drive, of which every exported page is written before the trace.
 //!
-//! Load: the substitutes have as many reads as Figure 2 needs, because popularity (reads of a page) decides which pages
-//! the paper's store keeps. A few runs have the reads of Table I or other changes for comparison. Scaled down, planes
-//! have fewer blocks and stores have fewer entries, in proportion to the requests.
+//! Load: the generated loads that replace the traces have as many reads as Figure 2 needs, because popularity (reads of
+//! a page) decides which pages the paper's store keeps. A few runs have the reads of Table I or other changes for
+//! comparison. Scaled down, planes have fewer blocks and stores have fewer entries, in proportion to the requests.
 
 use super::closed_forms::to_percent;
 use super::experiment::{Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize};
@@ -28,9 +28,9 @@ struct Trace {
     requests_million: f64,
     /// Share of the trace's requests that are writes (Recyclable SSD paper, Table I).
     write_share: f64,
-    /// Size of a device on which the trace never causes an erase, in footprints of the trace. It is more than the
-    /// number of writes of the trace divided by its number of addresses.
-    erase_free_device_size_footprints: u32,
+    /// Size of a device on which the trace never causes an erase, as a multiple of the trace's footprint. It is more
+    /// than the number of writes of the trace divided by its number of addresses.
+    erase_free_device_footprint_multiple: u32,
 }
 
 /// The three FIU traces of the Recyclable SSD paper.
@@ -40,21 +40,21 @@ const TRACES: [Trace; 3] = [
         name: "fiu-homes",
         requests_million: 9.3,
         write_share: 0.938,
-        erase_free_device_size_footprints: 6,
+        erase_free_device_footprint_multiple: 6,
     },
     Trace {
         short_name: "mail",
         name: "fiu-mail",
         requests_million: 16.3,
         write_share: 0.753,
-        erase_free_device_size_footprints: 15,
+        erase_free_device_footprint_multiple: 15,
     },
     Trace {
         short_name: "web",
         name: "fiu-web",
         requests_million: 5.9,
         write_share: 0.825,
-        erase_free_device_size_footprints: 9,
+        erase_free_device_footprint_multiple: 9,
     },
 ];
 
@@ -76,13 +76,13 @@ const PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES: f64 = FINGERPRINT_STORE_ENTRIES[1
 
 /// Age at which an entry is removed from the fingerprint store in the runs `128k-leaving`, in flash programs per entry
 /// of the store.
-const MAX_AGE_PROGRAMS_PER_STORE_ENTRY: f64 = 4.0;
+const FINGERPRINT_AGE_LIMIT_PROGRAMS_PER_ENTRY: f64 = 4.0;
 
 /// Pages of the write buffer in Figure 5 (4 MiB) of the Recyclable SSD paper, which does not state its size.
 const WRITE_BUFFER_PAGES: f64 = 1024.0;
 
 /// A named variant of an experiment: a design with settings.
-struct Variant {
+struct ExperimentVariant {
     /// Name of the variant, with which the names of its experiments end.
     name: String,
     /// Name of the design.
@@ -92,14 +92,14 @@ struct Variant {
 }
 
 /// Returns a variant of the design `recyclable`, which revives dead pages.
-fn recyclable_variant(name: impl Into<String>, settings: &[&str]) -> Variant {
+fn recyclable_variant(name: impl Into<String>, settings: &[&str]) -> ExperimentVariant {
     let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
-    Variant { name: name.into(), design: "recyclable", settings }
+    ExperimentVariant { name: name.into(), design: "recyclable", settings }
 }
 
 /// Returns a variant of the design `page-map`, with which recycling is compared.
-fn baseline_variant(name: &str, settings: &[&str]) -> Variant {
-    Variant { design: "page-map", ..recyclable_variant(name, settings) }
+fn baseline_variant(name: &str, settings: &[&str]) -> ExperimentVariant {
+    ExperimentVariant { design: "page-map", ..recyclable_variant(name, settings) }
 }
 
 /// Returns the setting for a fingerprint store of `scale` times `count` entries.
@@ -108,7 +108,7 @@ fn fingerprint_store_entries_setting(count: f64, scale: f64) -> String {
 }
 
 /// Returns the variants (designs with settings) that are run on every drive.
-fn common_variants(scale: f64) -> Vec<Variant> {
+fn variants_for_every_drive(scale: f64) -> Vec<ExperimentVariant> {
     let standard = fingerprint_store_entries_setting(PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES, scale);
     vec![
         baseline_variant("baseline", &[]),
@@ -120,7 +120,7 @@ fn common_variants(scale: f64) -> Vec<Variant> {
 
 /// Returns the variants with the smaller and the larger fingerprint store, each with the Recyclable SSD paper's
 /// eviction policy (PROB) and with LRU.
-fn other_store_size_variants(scale: f64) -> Vec<Variant> {
+fn fingerprint_store_size_variants(scale: f64) -> Vec<ExperimentVariant> {
     let both = |(name, count): (&str, f64)| {
         let entries = fingerprint_store_entries_setting(count, scale);
         [
@@ -133,10 +133,10 @@ fn other_store_size_variants(scale: f64) -> Vec<Variant> {
 
 /// Returns the variant (design with settings) with the default fingerprint store in which entries are removed when they
 /// are old.
-fn aged_entry_removal_variant(scale: f64) -> Variant {
+fn aged_entry_removal_variant(scale: f64) -> ExperimentVariant {
     let life = format!(
         "recycle.refresh_age_programs={}",
-        (MAX_AGE_PROGRAMS_PER_STORE_ENTRY * PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES * scale).round()
+        (FINGERPRINT_AGE_LIMIT_PROGRAMS_PER_ENTRY * PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES * scale).round()
     );
     recyclable_variant(
         "128k-leaving",
@@ -150,7 +150,7 @@ fn aged_entry_removal_variant(scale: f64) -> Variant {
 
 /// Returns the variants that are run only on the Recyclable SSD paper's drive: with fast loading of fingerprints, with
 /// the write buffer, and with response times.
-fn paper_drive_variants(scale: f64) -> Vec<Variant> {
+fn paper_drive_variants(scale: f64) -> Vec<ExperimentVariant> {
     let standard = fingerprint_store_entries_setting(PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES, scale);
     let prob = [standard.as_str(), "recycle.policy=prob"];
     let lru = [standard.as_str(), "recycle.policy=lru"];
@@ -204,7 +204,7 @@ fn filled_drive_settings(conditions: &ExperimentConditions, blocks: f64) -> Vec<
 
 /// Returns the settings for experiments on a drive of which the trace touches 0.9 of the logical pages, not filled
 /// before. A small footprint gets four dies, because many planes with few blocks each have no spare block.
-fn fitted_drive_settings(conditions: &ExperimentConditions) -> Vec<String> {
+fn settings_of_drive_fitted_to_trace(conditions: &ExperimentConditions) -> Vec<String> {
     let preset = match conditions.size {
         ExperimentSize::Quick => "device.preset=auto",
         ExperimentSize::Full => "device.preset=lx-40g",
@@ -222,15 +222,13 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
         ExperimentSize::Quick => 0.05,
         ExperimentSize::Full => 1.0,
     };
-    let of_trace = TRACES.iter().flat_map(|trace| trace_experiments(conditions, trace, scale));
-    of_trace
-        .chain(synthetic_experiments(conditions))
-        .chain(eviction_policy_load_experiments(conditions))
-        .collect()
+    let of_trace = TRACES.iter().flat_map(|trace| experiments_on_trace(conditions, trace, scale));
+    of_trace.chain(synthetic_experiments(conditions)).chain(eviction_policy_experiments(conditions)).collect()
 }
 
-/// Returns the experiments on one trace, on the paper's drive and on the drives `sized` and `filled`.
-fn trace_experiments(conditions: &ExperimentConditions, trace: &Trace, scale: f64) -> Vec<Experiment> {
+/// Returns the experiments on one trace, on three drives: the paper's, `sized` (its size is chosen for the trace) and
+/// `filled` (as `sized`, but every exported page is written before the trace).
+fn experiments_on_trace(conditions: &ExperimentConditions, trace: &Trace, scale: f64) -> Vec<Experiment> {
     let source = |keys: &str| {
         conditions.traces.original_or_substitute(
             trace.name,
@@ -243,24 +241,25 @@ fn trace_experiments(conditions: &ExperimentConditions, trace: &Trace, scale: f6
     let blocks = BLOCKS_PER_PLANE * scale;
     let sized = blocks * trace.writes_million() / TRACES[MAIL_TRACE_INDEX].writes_million();
     let mut experiments =
-        vec![Experiment::new_counting_experiment(format!("{}/counts", trace.short_name), input.clone())];
-    let mut add = |kind: &str, input: &(RequestSource, f64), base: Vec<String>, variants: Vec<Variant>| {
-        for Variant { name, design, settings } in variants {
-            let name = format!("{}/{kind}{name}", trace.short_name);
-            experiments.push(Experiment::new_replay(
-                name,
-                input.clone(),
-                design,
-                [base.clone(), settings].concat(),
-            ));
-        }
-    };
+        vec![Experiment::new_request_count_experiment(format!("{}/counts", trace.short_name), input.clone())];
+    let mut add =
+        |kind: &str, input: &(RequestSource, f64), base: Vec<String>, variants: Vec<ExperimentVariant>| {
+            for ExperimentVariant { name, design, settings } in variants {
+                let name = format!("{}/{kind}{name}", trace.short_name);
+                experiments.push(Experiment::new_replay(
+                    name,
+                    input.clone(),
+                    design,
+                    [base.clone(), settings].concat(),
+                ));
+            }
+        };
     for (kind, blocks) in [("", blocks), ("sized-", sized)] {
-        add(kind, &input, drive_settings(conditions, blocks), common_variants(scale));
+        add(kind, &input, drive_settings(conditions, blocks), variants_for_every_drive(scale));
         add(kind, &input, drive_settings(conditions, blocks), vec![aged_entry_removal_variant(scale)]);
         // For homes, Figure 11 has the default store only.
         if kind.is_empty() || trace.short_name != "homes" {
-            add(kind, &input, drive_settings(conditions, blocks), other_store_size_variants(scale));
+            add(kind, &input, drive_settings(conditions, blocks), fingerprint_store_size_variants(scale));
         }
     }
     add("", &input, drive_settings(conditions, blocks), paper_drive_variants(scale));
@@ -274,23 +273,25 @@ fn trace_experiments(conditions: &ExperimentConditions, trace: &Trace, scale: f6
         vec![rc_gc].into_iter().chain(spared()).collect(),
     );
     add("filled-", &input, filled_drive_settings(conditions, sized), spared());
-    add("filled-", &input, filled_drive_settings(conditions, sized), common_variants(scale));
+    add("filled-", &input, filled_drive_settings(conditions, sized), variants_for_every_drive(scale));
     if trace.short_name == "web" {
         for overrun in WRITES_PER_PHYSICAL_PAGE {
             let blocks = blocks * trace.writes_million() / overrun / PHYSICAL_PAGES_MILLION;
-            let variants =
-                common_variants(scale).into_iter().filter(|variant| variant.name != "128k").collect();
+            let variants = variants_for_every_drive(scale)
+                .into_iter()
+                .filter(|variant| variant.name != "128k")
+                .collect();
             add(&format!("overrun-{overrun}-"), &input, drive_settings(conditions, blocks), variants);
         }
     }
     // Enough spare space, as a share of the flash, that nothing is ever erased.
-    let spare = f64::from(trace.erase_free_device_size_footprints);
+    let spare = f64::from(trace.erase_free_device_footprint_multiple);
     let roomy = format!("device.over_provisioning={:.6}", spare / (1.0 + spare));
     let of_flash = "device.over_provisioning_of=physical";
     add(
         "",
         &input,
-        fitted_drive_settings(conditions),
+        settings_of_drive_fitted_to_trace(conditions),
         vec![recyclable_variant("recyclable", &["recycle.policy=inf", &roomy, of_flash])],
     );
     if matches!(input.0, RequestSource::Substitute(_)) {
@@ -307,7 +308,7 @@ fn trace_experiments(conditions: &ExperimentConditions, trace: &Trace, scale: f6
         let in_runs = source("reads=figures,run=8,");
         add("runs-", &in_runs, drive_settings(conditions, blocks), vec![prob(), loading()]);
     }
-    experiments.push(Experiment::new_counting_experiment(
+    experiments.push(Experiment::new_request_count_experiment(
         format!("{}/table-counts", trace.short_name),
         source("reads=table,"),
     ));
@@ -316,7 +317,7 @@ fn trace_experiments(conditions: &ExperimentConditions, trace: &Trace, scale: f6
 
 /// Returns the scale of the synthetic loads and their fingerprint stores. At scale 1 the footprint is that of the trace
 /// web, and the stores have the sizes in the Recyclable SSD paper.
-fn synthetic_scale(conditions: &ExperimentConditions) -> f64 {
+fn synthetic_load_scale(conditions: &ExperimentConditions) -> f64 {
     match conditions.size {
         ExperimentSize::Quick => 0.05,
         ExperimentSize::Full => 0.5,
@@ -326,7 +327,7 @@ fn synthetic_scale(conditions: &ExperimentConditions) -> f64 {
 /// Returns experiments on a synthetic load with locality of addresses and contents, which rests on none of the
 /// assumptions about the FIU traces.
 fn synthetic_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
-    let scale = synthetic_scale(conditions);
+    let scale = synthetic_load_scale(conditions);
     let pages = 800_000.0 * scale;
     let load = format!(
         "zipf:theta=0.9,pages={pages},requests={},read=0.4,seed={}+dup:share=0.4,theta=0.8,pool={}",
@@ -346,8 +347,8 @@ fn synthetic_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let of = |(name, load): (&str, String)| {
         let variants =
             FINGERPRINT_STORE_ENTRIES.into_iter().map(store).chain([baseline_variant("baseline", &[])]);
-        let one = |variant: Variant| {
-            let settings = [fitted_drive_settings(conditions), variant.settings].concat();
+        let one = |variant: ExperimentVariant| {
+            let settings = [settings_of_drive_fitted_to_trace(conditions), variant.settings].concat();
             let input = (RequestSource::Generated(load.clone()), scale);
             Experiment::new_replay(format!("{name}/{}", variant.name), input, variant.design, settings)
         };
@@ -356,19 +357,21 @@ fn synthetic_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     loads.flat_map(of).collect()
 }
 
-/// Returns experiments on loads for which the mechanisms of the Recyclable SSD paper are made. Only the pages of a
-/// fifth of the addresses are read. Of their contents, every second one is written again after it is dead; of all other
-/// contents, one in twenty. Each load has one form that suits the mechanism and one that does not.
-fn eviction_policy_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
-    let scale = synthetic_scale(conditions);
+/// Returns experiments on generated loads that suit, or do not suit, each mechanism of the Recyclable SSD paper, e.g.
+/// its eviction policy. Only the pages of a fifth of the addresses are read. Every second content of these pages is
+/// written again after it is dead, but only one in twenty of the other contents.
+fn eviction_policy_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+    let scale = synthetic_load_scale(conditions);
     let pages = 800_000.0 * scale;
     // A fingerprint store with entries for a tenth of the addresses.
     let standard = fingerprint_store_entries_setting(pages / 10.0, 1.0);
     // On a filled drive there are fewer dead pages than that store has entries; this store has fewer entries than there
     // are dead pages.
     let small = fingerprint_store_entries_setting(pages / 20.0, 1.0);
-    let life =
-        format!("recycle.refresh_age_programs={}", (MAX_AGE_PROGRAMS_PER_STORE_ENTRY * pages / 20.0).round());
+    let life = format!(
+        "recycle.refresh_age_programs={}",
+        (FINGERPRINT_AGE_LIMIT_PROGRAMS_PER_ENTRY * pages / 20.0).round()
+    );
     let small_prob = [small.as_str(), "recycle.policy=prob"];
     let small_lru = [small.as_str(), "recycle.policy=lru"];
     let prob = [standard.as_str(), "recycle.policy=prob"];
@@ -379,7 +382,7 @@ fn eviction_policy_load_experiments(conditions: &ExperimentConditions) -> Vec<Ex
     let filled = "precondition.filled=true";
     let skewed = "theta=0.9";
     let alike = "theta=0";
-    let runs: [(&str, &str, Vec<Variant>); 6] = [
+    let runs: [(&str, &str, Vec<ExperimentVariant>); 6] = [
         (
             "skewed",
             skewed,
@@ -430,9 +433,9 @@ fn eviction_policy_load_experiments(conditions: &ExperimentConditions) -> Vec<Ex
     let mut experiments = Vec::new();
     for (load, keys, variants) in runs {
         let spec = format!("predicted:pages={pages},writes={},{keys},seed={}", pages * 10.0, conditions.seed);
-        for Variant { name, design, settings } in variants {
+        for ExperimentVariant { name, design, settings } in variants {
             let input = (RequestSource::Generated(spec.clone()), scale);
-            let settings = [fitted_drive_settings(conditions), settings].concat();
+            let settings = [settings_of_drive_fitted_to_trace(conditions), settings].concat();
             experiments.push(Experiment::new_replay(format!("{load}/{name}"), input, design, settings));
         }
     }
@@ -464,13 +467,13 @@ fn trace_row_values(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Nam
             value_per_trace(runs, &traces, "counts", |run| most_frequent_class(run, "invalid_by_popularity"))
         }
         "LX-10" => value_per_trace(runs, &traces, "counts", |run| recyclable_percent_at_popularity(run, 0)),
-        "LX-11" => value_per_trace(runs, &traces, "counts", largest_recyclable_percent),
+        "LX-11" => value_per_trace(runs, &traces, "counts", max_recyclable_percent_over_popularities),
         "LX-12" => value_per_trace(runs, &traces, "counts", |run| {
-            percent_of_classes_from_8(run, "invalid_by_popularity")
+            percent_in_histogram_classes_8_to_15(run, "invalid_by_popularity")
         })
         .map(|values| [values, reads_needed_for_popularity(runs)].concat()),
         "LX-13" => value_per_trace(runs, &traces, "counts", |run| {
-            percent_of_classes_from_8(run, "recycled_by_popularity")
+            percent_in_histogram_classes_8_to_15(run, "recycled_by_popularity")
         }),
         "LX-14" => value_per_trace(runs, &traces, "counts", |run| {
             run.figure("invalid") / run.figure("overwritten_addresses")
@@ -490,18 +493,18 @@ fn fingerprint_store_row_values(id: &str, runs: &ExperimentRecords) -> Option<Re
     let traces = ["homes", "mail", "web"];
     Some(match id {
         "LX-17" => value_per_trace(runs, &["mail"], "infinite", reduction)
-            .map(write_reduction_appender(runs, &["mail"])),
+            .map(function_appending_write_reductions(runs, &["mail"])),
         "LX-18" => value_per_trace(runs, &["homes"], "infinite", reduction)
-            .map(write_reduction_appender(runs, &["homes"])),
+            .map(function_appending_write_reductions(runs, &["homes"])),
         "LX-19" => value_per_trace(runs, &["web"], "infinite", reduction)
-            .map(write_reduction_appender(runs, &["web"])),
-        "LX-20" => with_unjudged_variants(
+            .map(function_appending_write_reductions(runs, &["web"])),
+        "LX-20" => append_values_of_further_variants(
             runs,
             value_per_trace(runs, &traces, "64k", reduction),
             &[("64k-lru", "LRU")],
             reduction,
         ),
-        "LX-21" => with_unjudged_variants(
+        "LX-21" => append_values_of_further_variants(
             runs,
             value_per_trace(runs, &traces, "128k", reduction),
             &[
@@ -514,7 +517,7 @@ fn fingerprint_store_row_values(id: &str, runs: &ExperimentRecords) -> Option<Re
             ],
             reduction,
         ),
-        "LX-22" => with_unjudged_variants(
+        "LX-22" => append_values_of_further_variants(
             runs,
             value_per_trace(runs, &traces, "256k", reduction),
             &[("256k-lru", "LRU")],
@@ -526,8 +529,8 @@ fn fingerprint_store_row_values(id: &str, runs: &ExperimentRecords) -> Option<Re
                     [values, erases_saved_percent_on_drive(runs, "filled-", "infinite", "filled")].concat()
                 })
         }
-        "LX-25" => erases_percent_by_store_size(runs, "web", &["64k", "128k", "256k", "infinite"]),
-        "LX-26" => erases_percent_by_store_size(runs, "mail", &["256k", "64k"]),
+        "LX-25" => erases_percent_by_fingerprint_store(runs, "web", &["64k", "128k", "256k", "infinite"]),
+        "LX-26" => erases_percent_by_fingerprint_store(runs, "mail", &["256k", "64k"]),
         "LX-27" => {
             value_per_trace_against_baseline(runs, "sized-baseline", "sized-128k", erases_saved_percent).map(
                 |values| {
@@ -543,34 +546,37 @@ fn fingerprint_store_row_values(id: &str, runs: &ExperimentRecords) -> Option<Re
                 .concat()
         }),
         "LX-29" => response_time_changes(runs, "timed-prob", 1.0).map(|values| {
-            [values, response_time_changes_of_variants(runs, &RESPONSE_TIME_VARIANTS_BESIDE_PROB, 1.0)]
-                .concat()
+            [values, response_time_changes_of_variants(runs, &FURTHER_RESPONSE_TIME_VARIANTS, 1.0)].concat()
         }),
         "LX-30" => response_time_changes(runs, "timed-prob", -1.0).map(|values| {
-            [values, response_time_changes_of_variants(runs, &RESPONSE_TIME_VARIANTS_BESIDE_PROB, -1.0)]
-                .concat()
+            [values, response_time_changes_of_variants(runs, &FURTHER_RESPONSE_TIME_VARIANTS, -1.0)].concat()
         }),
-        "LX-31" => with_unjudged_variants(
+        "LX-31" => append_values_of_further_variants(
             runs,
-            value_per_trace(runs, &traces, "128k", mean_comparisons_per_store_hit),
+            value_per_trace(runs, &traces, "128k", mean_comparisons_per_fingerprint_store_hit),
             &[("128k-lru", "LRU"), ("128k-leaving", "leaving")],
-            mean_comparisons_per_store_hit,
+            mean_comparisons_per_fingerprint_store_hit,
         ),
-        "LX-32" => value_per_trace_against_baseline(runs, "128k", "128k-fl", store_comparisons_saved_percent)
-            .map(|values| {
-                [
-                    values,
-                    named_trace_values_against_baseline(
-                        runs,
-                        "runs-128k",
-                        "runs-128k-fl",
-                        "in runs",
-                        store_comparisons_saved_percent,
-                    ),
-                ]
-                .concat()
-            }),
-        "LX-33" => value_per_trace(runs, &["web"], "128k-fl", mean_comparisons_per_store_hit),
+        "LX-32" => value_per_trace_against_baseline(
+            runs,
+            "128k",
+            "128k-fl",
+            fingerprint_store_comparisons_saved_percent,
+        )
+        .map(|values| {
+            [
+                values,
+                named_trace_values_against_baseline(
+                    runs,
+                    "runs-128k",
+                    "runs-128k-fl",
+                    "in runs",
+                    fingerprint_store_comparisons_saved_percent,
+                ),
+            ]
+            .concat()
+        }),
+        "LX-33" => value_per_trace(runs, &["web"], "128k-fl", mean_comparisons_per_fingerprint_store_hit),
         "LX-34" => mean_comparisons_by_eviction_policy(runs),
         "LX-36" => recycled_percent_per_trace(runs, "sized-128k"),
         "LX-37" => recycled_percent_per_trace(runs, "sized-128k-rc-gc"),
@@ -633,7 +639,7 @@ fn eviction_policy_row_values(id: &str, runs: &ExperimentRecords) -> Option<Resu
                 ("neighbours return together", "runs/prob", "runs/fl"),
                 ("pages return alone", "alike/prob", "alike/fl"),
             ],
-            store_comparisons_saved_percent,
+            fingerprint_store_comparisons_saved_percent,
         ),
         "LX-43" => values_of_compared_runs(
             runs,
@@ -643,8 +649,8 @@ fn eviction_policy_row_values(id: &str, runs: &ExperimentRecords) -> Option<Resu
             ],
             recycling_gain_percent,
         ),
-        "LX-44" => write_reduction_without_popular_rewrites(runs),
-        "LX-45" => Ok(write_buffer_effect(runs)),
+        "LX-44" => write_reduction_if_popular_pages_never_recur(runs),
+        "LX-45" => Ok(writes_and_recycling_with_write_buffer(runs)),
         "LX-46" => erases_saved_percent_by_drive_size(runs),
         _ => return None,
     })
@@ -694,51 +700,52 @@ fn pages_to_gib(pages: f64) -> f64 {
     pages * 4096.0 / f64::from(1 << 30)
 }
 
-/// Returns the count of a class (popularity or version of pages, 0 to 15) in a histogram.
-fn histogram_class_count(run: ExperimentRun<'_>, histogram: &str, class: usize) -> f64 {
+/// Returns the count of class `class` (0 to 15) in a histogram of dead pages by popularity (number of reads) or by
+/// version.
+fn count_in_histogram_class(run: ExperimentRun<'_>, histogram: &str, class: usize) -> f64 {
     run.figure(&format!("{histogram}.{class}"))
 }
 
-/// Returns the sum of the counts of several classes (popularity or version of pages, 0 to 15) in a histogram.
-fn histogram_class_range_count(
+/// Returns the sum of the counts of several classes (0 to 15) in a histogram of dead pages by popularity (number of
+/// reads) or by version.
+fn count_in_histogram_classes(
     run: ExperimentRun<'_>,
     histogram_name: &str,
     range: std::ops::Range<usize>,
 ) -> f64 {
-    range.map(|k| histogram_class_count(run, histogram_name, k)).sum()
+    range.map(|k| count_in_histogram_class(run, histogram_name, k)).sum()
 }
 
 /// Returns the class (popularity or version of pages, 0 to 15) with the greatest count in a histogram.
 fn most_frequent_class(run: ExperimentRun<'_>, histogram: &str) -> f64 {
     let fullest = (0..16).max_by(|&a, &b| {
-        histogram_class_count(run, histogram, a).total_cmp(&histogram_class_count(run, histogram, b))
+        count_in_histogram_class(run, histogram, a).total_cmp(&count_in_histogram_class(run, histogram, b))
     });
     fullest.unwrap_or(0) as f64
 }
 
-/// Returns the share of the classes 8 to 15 (popularity or version of pages) in the counts of a histogram, percent.
-fn percent_of_classes_from_8(run: ExperimentRun<'_>, histogram: &str) -> f64 {
+/// Returns how many of the pages counted in a histogram are in its classes 8 to 15 (popularity or version), percent.
+fn percent_in_histogram_classes_8_to_15(run: ExperimentRun<'_>, histogram: &str) -> f64 {
     to_percent(
-        histogram_class_range_count(run, histogram, 8..16)
-            / histogram_class_range_count(run, histogram, 0..16),
+        count_in_histogram_classes(run, histogram, 8..16) / count_in_histogram_classes(run, histogram, 0..16),
     )
 }
 
 /// Returns the share of the dead pages with this popularity (number of reads) whose content was written again, percent.
 fn recyclable_percent_at_popularity(run: ExperimentRun<'_>, popularity: usize) -> f64 {
-    let dead = histogram_class_count(run, "invalid_by_popularity", popularity);
-    to_percent(histogram_class_count(run, "recycled_by_popularity", popularity) / dead.max(1.0))
+    let dead = count_in_histogram_class(run, "invalid_by_popularity", popularity);
+    to_percent(count_in_histogram_class(run, "recycled_by_popularity", popularity) / dead.max(1.0))
 }
 
-/// Returns the largest share of dead pages whose content was written again among all popularities (numbers of reads),
-/// percent.
-fn largest_recyclable_percent(run: ExperimentRun<'_>) -> f64 {
+/// Returns the largest recyclable share over all popularities, percent. A popularity is a number of reads; its
+/// recyclable share is the share of its dead pages whose content was written again.
+fn max_recyclable_percent_over_popularities(run: ExperimentRun<'_>) -> f64 {
     (0..16).map(|popularity| recyclable_percent_at_popularity(run, popularity)).fold(0.0, f64::max)
 }
 
 /// Returns how many of the recycled pages were among the newest four dead versions of an address, percent.
 fn recycled_percent_of_newest_four_versions(run: ExperimentRun<'_>) -> f64 {
-    to_percent(histogram_class_range_count(run, "recycled_by_version", 12..16) / run.figure("recycled"))
+    to_percent(count_in_histogram_classes(run, "recycled_by_version", 12..16) / run.figure("recycled"))
 }
 
 /// Returns the number of host page writes that revived a dead page in a run.
@@ -747,7 +754,7 @@ fn recycled_pages(run: ExperimentRun<'_>) -> f64 {
 }
 
 /// Returns the mean number of comparisons that a linear search of the fingerprint store takes for a hit.
-fn mean_comparisons_per_store_hit(run: ExperimentRun<'_>) -> f64 {
+fn mean_comparisons_per_fingerprint_store_hit(run: ExperimentRun<'_>) -> f64 {
     run.figure("parts.mean_comparisons_on_hit")
 }
 
@@ -756,9 +763,9 @@ fn erases_percent_of_baseline(run: ExperimentRun<'_>, baseline: ExperimentRun<'_
     to_percent(run.figure("erases") / baseline.figure("erases"))
 }
 
-/// Adds the values of other variants (designs with settings), which are shown but not judged. A variant that was not
-/// run has no value.
-fn with_unjudged_variants(
+/// Adds to `values` the values of further variants (designs with settings), which are shown but not compared with the
+/// paper. A variant that was not run has no value.
+fn append_values_of_further_variants(
     runs: &ExperimentRecords,
     values: Result<Vec<NamedValue>>,
     variants_and_names: &[(&str, &str)],
@@ -776,7 +783,7 @@ fn with_unjudged_variants(
 }
 
 /// Appends the text `name` to the name of each value of a reported result.
-fn with_name_appended(values: Vec<NamedValue>, name: &str) -> Vec<NamedValue> {
+fn with_suffix_on_value_names(values: Vec<NamedValue>, name: &str) -> Vec<NamedValue> {
     values.into_iter().map(|value| NamedValue::new(format!("{} {name}", value.of), value.value)).collect()
 }
 
@@ -789,16 +796,16 @@ fn named_trace_values_against_baseline(
     name: &str,
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Vec<NamedValue> {
-    with_name_appended(
+    with_suffix_on_value_names(
         value_per_trace_against_baseline(runs, baseline, variant, value).unwrap_or_default(),
         name,
     )
 }
 
 /// Returns a function that adds two write reductions (percent) per trace to a list of values. Both use an unbounded
-/// fingerprint store: one on a drive filled before the trace, the other on a load in which contents return in both
-/// weeks.
-fn write_reduction_appender<'a>(
+/// fingerprint store: one on a drive filled before the trace, the other on a load whose contents recur both in the half
+/// of the trace that ages the drive and in the measured half (the paper's two weeks).
+fn function_appending_write_reductions<'a>(
     runs: &'a ExperimentRecords,
     traces: &'a [&str],
 ) -> impl Fn(Vec<NamedValue>) -> Vec<NamedValue> + 'a {
@@ -841,8 +848,11 @@ fn recycling_gain_percent(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -
 }
 
 /// Returns how much fewer comparisons a hit in the fingerprint store takes than in the baseline run, percent.
-fn store_comparisons_saved_percent(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
-    to_percent(1.0 - mean_comparisons_per_store_hit(run) / mean_comparisons_per_store_hit(baseline))
+fn fingerprint_store_comparisons_saved_percent(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
+    to_percent(
+        1.0 - mean_comparisons_per_fingerprint_store_hit(run)
+            / mean_comparisons_per_fingerprint_store_hit(baseline),
+    )
 }
 
 /// Returns one value for each triple in `names_baselines_and_runs`, computed from a baseline run and another run. A
@@ -866,9 +876,10 @@ fn recycled_percent_per_trace(runs: &ExperimentRecords, variant: &str) -> Result
     })
 }
 
-/// Returns the write reduction by recycling on a load in which popular pages are never written again, percent: with
-/// each eviction policy, and with a filled drive or the removal of old entries, which could help.
-fn write_reduction_without_popular_rewrites(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+/// Returns the write reduction by recycling, percent, on a load in which popular pages are never written again: with
+/// each eviction policy, and with two changes that might raise the reduction: a filled drive, and the removal of old
+/// entries from the fingerprint store.
+fn write_reduction_if_popular_pages_never_recur(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let named_runs = [
         ("PROB", "prob"),
         ("LRU", "lru"),
@@ -889,7 +900,7 @@ fn write_reduction_without_popular_rewrites(runs: &ExperimentRecords) -> Result<
 
 /// Returns the effect of the write buffer: writes that reach the FTL and recycled pages, each in percent of those
 /// without the buffer.
-fn write_buffer_effect(runs: &ExperimentRecords) -> Vec<NamedValue> {
+fn writes_and_recycling_with_write_buffer(runs: &ExperimentRecords) -> Vec<NamedValue> {
     let writes = |all: ExperimentRun<'_>, buffered: ExperimentRun<'_>| {
         to_percent(buffered.figure("host_page_writes") / all.figure("host_page_writes"))
     };
@@ -909,8 +920,8 @@ fn erases_saved_percent(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> 
     100.0 - erases_percent_of_baseline(run, baseline)
 }
 
-/// Returns the erases that a variant (design with settings) saves relative to the baseline on one of the drives,
-/// percent, with the text `name` appended to the names of the traces.
+/// Returns, for each trace of one of the drives, the percentage of erases that a variant (design with settings) saves
+/// relative to the baseline. A value is named after its trace, followed by `name`.
 fn erases_saved_percent_on_drive(
     runs: &ExperimentRecords,
     drive: &str,
@@ -928,7 +939,7 @@ fn erases_saved_percent_on_drive(
 
 /// Returns the erases with fingerprint stores of several sizes in percent of the baseline's: first with the Recyclable
 /// SSD paper's eviction policy (PROB), then with LRU.
-fn erases_percent_by_store_size(
+fn erases_percent_by_fingerprint_store(
     runs: &ExperimentRecords,
     trace: &str,
     stores: &[&str],
@@ -952,18 +963,18 @@ fn erases_percent_by_store_size(
     Ok(values)
 }
 
-/// Variants (designs with settings) whose response times are shown next to those of the store with the Recyclable SSD
-/// paper's eviction policy (PROB).
-const RESPONSE_TIME_VARIANTS_BESIDE_PROB: [(&str, &str); 4] = [
+/// Variants (designs with settings) whose response times are shown next to those of the fingerprint store with the
+/// Recyclable SSD paper's eviction policy (PROB).
+const FURTHER_RESPONSE_TIME_VARIANTS: [(&str, &str); 4] = [
     ("timed-unhashed-prob", "without hash"),
     ("timed-infinite", "infinite"),
     ("timed-unhashed-infinite", "infinite without hash"),
     ("timed-buffered-prob", "buffered"),
 ];
 
-/// Returns the change of the mean response time with each of the variants (design with settings) relative to the
-/// baseline, percent; with `sign` -1 its reduction. The text of the variant is appended to the names of the traces.
-/// Variants with a write buffer are compared with the baseline that has a write buffer, too.
+/// Returns, for each variant (design with settings), the change of the mean response time relative to the baseline,
+/// percent. If `sign` is -1, it returns the reduction instead. The name of a value is the trace followed by the text of
+/// the variant. Variants with a write buffer are compared with the baseline that has a write buffer, too.
 fn response_time_changes_of_variants(
     runs: &ExperimentRecords,
     variants: &[(&str, &str)],
@@ -972,7 +983,7 @@ fn response_time_changes_of_variants(
     let of = |(variant, name): &(&str, &str)| {
         let is_buffered = variant.contains("buffered");
         let baseline = if is_buffered { "timed-buffered-baseline" } else { "timed-baseline" };
-        with_name_appended(
+        with_suffix_on_value_names(
             response_time_changes_against(runs, baseline, variant, sign).unwrap_or_default(),
             name,
         )
@@ -980,8 +991,8 @@ fn response_time_changes_of_variants(
     variants.iter().flat_map(of).collect()
 }
 
-/// Returns the erases that a fingerprint store saves, percent, on drives of several sizes, given as host writes per
-/// page of the drive.
+/// Returns the erases that a fingerprint store saves, percent, on drives of several sizes. The name of a size is the
+/// number of host writes per page of the drive.
 fn erases_saved_percent_by_drive_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for overrun in WRITES_PER_PHYSICAL_PAGE {
@@ -997,7 +1008,8 @@ fn erases_saved_percent_by_drive_size(runs: &ExperimentRecords) -> Result<Vec<Na
 }
 
 /// Returns the mean response time of reads and writes, weighted as in Table I of the Recyclable SSD paper,
-/// microseconds. The substitutes with the reads of Figure 2 have too many reads for an unweighted mean.
+/// microseconds. An unweighted mean would be wrong, because the generated loads that replace the traces have the reads
+/// of Figure 2, which are more than those of Table I.
 fn weighted_response_us(run: ExperimentRun<'_>, write_share: f64) -> f64 {
     let mean = |kind: &str| run.figure(&format!("latency_us.{kind}.mean"));
     write_share * mean("write") + (1.0 - write_share) * mean("read")
@@ -1034,7 +1046,9 @@ fn mean_comparisons_by_eviction_policy(runs: &ExperimentRecords) -> Result<Vec<N
         .map(|(name, variant)| {
             Ok(NamedValue::new(
                 name,
-                mean_comparisons_per_store_hit(runs.finished_run_named(&format!("runs/{variant}"))?),
+                mean_comparisons_per_fingerprint_store_hit(
+                    runs.finished_run_named(&format!("runs/{variant}"))?,
+                ),
             ))
         })
         .collect()

@@ -1,4 +1,4 @@
-//! Reasons why an experiment has no record (result).
+//! The reasons for which an experiment can lack a record (its result).
 
 /// Reason why an experiment has no record (result).
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -10,7 +10,7 @@ use super::experiment::{ExperimentRecord, ExperimentSize};
 use super::figures::DrawnFigure;
 use super::markdown::{format_number, markdown_table, values_text};
 use super::result_counts::ResultCounts;
-use super::results::{ReproducedResult, Results};
+use super::results::{PaperResults, ReproducedResult};
 use super::summary;
 use super::target::{Evidence, ReportedResult, ReportedResults, ReportedValue};
 use super::verdict::{NamedValue, Outcome, deviation_percent};
@@ -52,7 +52,11 @@ const DIFFERENCES_TITLE: &str = "Why rows differ";
 const EXPERIMENT_COLUMNS: [&str; 4] = ["experiment", "design", "input", "settings"];
 
 /// Returns the page of a paper's results in Markdown.
-pub fn results_markdown(targets: &ReportedResults, results: &Results, figures: &[DrawnFigure]) -> String {
+pub fn results_markdown(
+    targets: &ReportedResults,
+    results: &PaperResults,
+    figures: &[DrawnFigure],
+) -> String {
     let page = results_page(targets, results);
     let mut parts = vec![format!("<!-- {GENERATED_NOTICE} -->\n\n# {}\n\n", page.title)];
     parts.extend(page.paragraphs.iter().map(|paragraph| format!("{paragraph}\n\n")));
@@ -98,7 +102,7 @@ tr.bad td:nth-child(6){background:#fdd}code{font-size:12px}img{max-width:100%}";
 
 /// Returns the page of a paper's results in HTML. The page refers to the figures in the folder `figures` next to its
 /// file.
-pub fn results_html(targets: &ReportedResults, results: &Results, figures: &[DrawnFigure]) -> String {
+pub fn results_html(targets: &ReportedResults, results: &PaperResults, figures: &[DrawnFigure]) -> String {
     let page = results_page(targets, results);
     let title = escape_html(&page.title);
     let mut parts = vec![format!(
@@ -177,19 +181,19 @@ fn css_class_of(target: &ReportedResult, row: &ReproducedResult) -> &'static str
     match verdict.outcome {
         outcome if outcome.agrees() => "good",
         Outcome::DirectionOnly => "part",
-        Outcome::HardlyAnyEffect | Outcome::Missed(_) => "bad",
+        Outcome::HardlyAnyEffect | Outcome::MissedByPercent(_) => "bad",
         _ => "",
     }
 }
 
 /// Returns the contents of the page of a paper's results.
-fn results_page(targets: &ReportedResults, results: &Results) -> ResultsPage {
+fn results_page(targets: &ReportedResults, results: &PaperResults) -> ResultsPage {
     let rows =
         || results.rows.iter().filter_map(|row| Some((targets.reported_result_with_id(&row.id)?, row)));
     ResultsPage {
         title: format!("{}: reported and ours", targets.paper.title),
         paragraphs: introduction_paragraphs(targets, results),
-        headline_rows: summary::abstract_claim_lines(targets, results)
+        headline_rows: summary::lines_on_claims_of_abstract(targets, results)
             .into_iter()
             .map(|line| [line.claim, line.reported_figure, line.wearwell_values, line.verdict, line.reason])
             .collect(),
@@ -207,14 +211,15 @@ fn results_page(targets: &ReportedResults, results: &Results) -> ResultsPage {
 
 /// Returns the reasons why rows (reported results) differ from the paper, each with the ids of the differing rows that
 /// it explains. The last entry has the differing rows without a known reason.
-fn difference_reasons(targets: &ReportedResults, results: &Results) -> Vec<(String, String)> {
+fn difference_reasons(targets: &ReportedResults, results: &PaperResults) -> Vec<(String, String)> {
     let differing: Vec<&str> = differing_row_ids(targets, results).collect();
     let mut reasons = Vec::new();
     for difference in &targets.differences {
         let rows: Vec<&str> = difference.rows.iter().map(String::as_str).collect();
         let rows: Vec<&str> = rows.into_iter().filter(|row| differing.contains(row)).collect();
         if !rows.is_empty() {
-            let text = format!("{} {}", difference.why, summary::reason_support_text(difference, results));
+            let text =
+                format!("{} {}", difference.why, summary::support_text_for_reason(difference, results));
             reasons.push((rows.join(", "), text));
         }
     }
@@ -228,7 +233,7 @@ fn difference_reasons(targets: &ReportedResults, results: &Results) -> Vec<(Stri
 
 /// Returns the introduction of the page: source, command, counts of rows by verdict, and marks of partial or older
 /// results.
-fn introduction_paragraphs(targets: &ReportedResults, results: &Results) -> Vec<String> {
+fn introduction_paragraphs(targets: &ReportedResults, results: &PaperResults) -> Vec<String> {
     let size = match results.size {
         ExperimentSize::Quick => "quick (scaled down)",
         ExperimentSize::Full => "full",
@@ -248,7 +253,7 @@ fn introduction_paragraphs(targets: &ReportedResults, results: &Results) -> Vec<
             ResultCounts::of_results(targets, results).result_count_sentences().join(" ")
         ),
     ];
-    let reasons = summary::tested_reasons_sentence(targets, results);
+    let reasons = summary::sentence_on_tested_reasons(targets, results);
     if !reasons.is_empty() {
         paragraphs.push(reasons);
     }

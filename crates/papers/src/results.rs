@@ -24,7 +24,7 @@ use super::{closed_forms, experiments, row_values_from_experiments};
 /// Wearwell's results for one paper: all its rows (reported results) with Wearwell's values and verdicts, and the
 /// experiments.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Results {
+pub struct PaperResults {
     /// Name of the paper to which the results belong, as on the command line, e.g. `lx`.
     pub paper: String,
     /// Version of Wearwell that wrote these results.
@@ -43,7 +43,7 @@ pub struct Results {
     /// Names of the experiments that were not run, each with the reason.
     pub not_run: BTreeMap<String, String>,
     /// Names of the full-size experiments that were run by older code and whose figures may be different with the
-    /// current code: see [`Results::evaluate_all_rows`].
+    /// current code: see [`PaperResults::evaluate_all_rows`].
     #[serde(default)]
     pub older_code: BTreeSet<String>,
 }
@@ -83,7 +83,7 @@ impl ReproducedResult {
     }
 }
 
-impl Results {
+impl PaperResults {
     /// Creates results for a paper, without rows and experiments.
     pub fn new_empty(paper: Paper, size: ExperimentSize, seed: u64) -> Self {
         Self {
@@ -99,9 +99,9 @@ impl Results {
         }
     }
 
-    /// Computes Wearwell's values and verdicts of all rows (reported results) again from the experiments. For full-size
-    /// results `quick` has the scaled-down results to compare with. Without them, only experiments that the current
-    /// code has run count as current.
+    /// Computes Wearwell's values and verdicts of all rows (reported results) again from the experiments. `quick` has
+    /// the scaled-down results, with which the full-size results are checked. If it is `None`, only full-size results
+    /// of the current code are up to date.
     pub fn evaluate_all_rows(&mut self, paper: Paper, quick: Option<&Self>) {
         self.older_code = match self.size {
             ExperimentSize::Quick => BTreeSet::new(),
@@ -127,9 +127,9 @@ impl Results {
         self.experiments.iter().find(|record| record.key == key)
     }
 
-    /// Returns the names of the full-size experiments that may have other figures with the current code: their
-    /// definition has changed, or the figures of their scaled-down counterpart have. An experiment without a
-    /// counterpart is current as long as all experiments with one are current.
+    /// Returns the names of the full-size experiments whose results are out of date: the definition of the experiment
+    /// has changed, or the figures of the scaled-down experiment of the same name have. An experiment without a
+    /// scaled-down one is out of date if any other experiment is.
     fn experiments_of_older_code(&self, paper: Paper, quick: Option<&Self>) -> BTreeSet<String> {
         let setting =
             ExperimentConditions { size: self.size, seed: self.seed, traces: OriginalTraces::default() };
@@ -165,7 +165,7 @@ impl Results {
         serde_json::to_string_pretty(self).expect("results are plain data") + "\n"
     }
 
-    /// Parses results from the JSON that [`Results::to_json`] has written.
+    /// Parses results from the JSON that [`PaperResults::to_json`] has written.
     ///
     /// # Errors
     /// `text` is not such JSON, or was written with another layout.

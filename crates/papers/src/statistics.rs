@@ -51,16 +51,17 @@ struct AddressState {
     overwrites: u64,
 }
 
-/// Counters of requests and pages, and all page versions, while the requests of a trace are counted.
+/// State while the requests of a trace are counted: counters of requests and pages, and every version of every page.
 #[derive(Debug, Default)]
-struct TraceCounter {
+struct TraceStatisticsCounter {
     /// All page versions of the trace; other fields refer to them by index.
     page_versions: Vec<PageVersion>,
     /// Index, in the list of address states, of each logical address (device number and page number).
     address_indexes: FastMap<(u32, u64), u32>,
     /// States of all logical addresses that the trace writes; other fields refer to them by index.
     address_states: Vec<AddressState>,
-    /// Indexes, in the list of page versions, of the dead versions with each content, in the order in which they died.
+    /// For each content: its dead page versions in the order in which they died, as indexes in the list of page
+    /// versions.
     dead_pages_by_content: FastMap<Fingerprint, Vec<u32>>,
     /// Number of read requests.
     read_requests: u64,
@@ -78,9 +79,9 @@ struct TraceCounter {
     dead_pages_by_popularity: [u64; POPULARITY_OR_VERSION_CLASSES],
     /// Number of dead pages that were recycled, by popularity (number of reads while valid).
     recycled_pages_by_popularity: [u64; POPULARITY_OR_VERSION_CLASSES],
-    /// Number of dead pages that were recycled, by version: 15 for the newest dead page of an address, 14 for the one
-    /// before.
-    recycled_pages_by_version: [u64; POPULARITY_OR_VERSION_CLASSES],
+    /// Number of dead pages that were recycled, by their age among the dead versions of the address: 15 for the newest,
+    /// 14 for the one before.
+    recycled_pages_by_version_age: [u64; POPULARITY_OR_VERSION_CLASSES],
 }
 
 /// Counts the requests and pages of an input, and how many dead pages were recycled (written again with equal content),
@@ -88,20 +89,21 @@ struct TraceCounter {
 ///
 /// # Errors
 /// The input cannot be read, or the user ended the run.
-pub fn count_trace_figures(
+pub fn compute_trace_statistics(
     input: &Input,
     on_progress: OnProgress<'_>,
 ) -> Result<BTreeMap<String, f64>, MissingRecordReason> {
     let not_run = |error: wearwell_trace::TraceError| MissingRecordReason::NotRun(error.to_string());
     let mut requests = input.open().map_err(not_run)?;
     let mut request = Request::default();
-    let mut count = TraceCounter::default();
+    let mut count = TraceStatisticsCounter::default();
     let mut done = 0;
     while requests.next_request(&mut request).map_err(not_run)? {
         count.count_request(&request);
         done += 1;
         if done % REQUESTS_PER_PROGRESS_REPORT == 0 {
-            let progress = Progress { phase: RunPhase::Replay, done_units: done, total_units: done };
+            let progress =
+                Progress { phase: RunPhase::Replay, done_work_units: done, total_work_units: done };
             if on_progress(progress).is_break() {
                 return Err(MissingRecordReason::Interrupted);
             }
@@ -110,7 +112,7 @@ pub fn count_trace_figures(
     Ok(count.trace_figures(done))
 }
 
-impl TraceCounter {
+impl TraceStatisticsCounter {
     /// Counts a request of the trace and its pages; requests other than reads and writes are ignored.
     fn count_request(&mut self, request: &Request) {
         if self.read_requests + self.write_requests == 0 {
@@ -173,7 +175,7 @@ impl TraceCounter {
         dead.remove(at);
         self.recycled_pages += 1;
         self.recycled_pages_by_popularity[reads as usize] += 1;
-        self.recycled_pages_by_version[(POPULARITY_OR_VERSION_CLASSES - 1).saturating_sub(newer)] += 1;
+        self.recycled_pages_by_version_age[(POPULARITY_OR_VERSION_CLASSES - 1).saturating_sub(newer)] += 1;
         Some(page)
     }
 
@@ -210,7 +212,7 @@ impl TraceCounter {
         let histograms = [
             ("invalid_by_popularity", &self.dead_pages_by_popularity),
             ("recycled_by_popularity", &self.recycled_pages_by_popularity),
-            ("recycled_by_version", &self.recycled_pages_by_version),
+            ("recycled_by_version", &self.recycled_pages_by_version_age),
         ];
         for (name, histogram) in histograms {
             for (class, &count) in histogram.iter().enumerate().filter(|(_, count)| **count > 0) {

@@ -1,15 +1,16 @@
 //! The summary of all papers: the claims of each abstract, our result for each, and why it differs.
 //!
-//! Claims are data of the targets. Figures, verdicts and the figures of tested reasons come from the records, so the
-//! summary cannot state what no record contains. For each reason it is stated whether an experiment removed the
-//! suspected cause. The summary is one block of a document, between two marks; a test compares it with the records.
+//! The claims are stored with the results that the papers report. Numbers and verdicts come from the records of
+//! experiments, so the summary cannot state what no record contains. For each reason of a difference, the summary
+//! states whether an experiment without the suspected cause confirmed it. The summary is one block of a document,
+//! between two marks; a test compares it with the records.
 
 use super::differing_rows::explains_a_differing_row;
 use super::markdown::{format_number, markdown_table, values_text};
 use super::result_counts::ResultCounts;
-use super::results::{ReproducedResult, Results};
+use super::results::{PaperResults, ReproducedResult};
 use super::target::{
-    AbstractClaim, DifferenceReason, Paper, PaperStatement, ReasonSupport, ReportedResult, ReportedResults,
+    ClaimOfAbstract, DifferenceReason, Paper, PaperStatement, ReasonSupport, ReportedResult, ReportedResults,
     matches_pattern,
 };
 use super::verdict::NamedValue;
@@ -25,13 +26,14 @@ pub struct SummaryLine {
     pub wearwell_values: String,
     /// The verdict about Wearwell's values for the claim, in words.
     pub verdict: String,
-    /// Why Wearwell's values differ from the claim and whether the reason was tested; empty if they do not differ.
+    /// Reason why Wearwell's values differ from the claim, and whether an experiment tested this reason; empty if the
+    /// values do not differ.
     pub reason: String,
 }
 
 /// Returns the claims of the paper's abstract, each with Wearwell's result.
-pub fn abstract_claim_lines(targets: &ReportedResults, results: &Results) -> Vec<SummaryLine> {
-    let line = |headline: &AbstractClaim| {
+pub fn lines_on_claims_of_abstract(targets: &ReportedResults, results: &PaperResults) -> Vec<SummaryLine> {
+    let line = |headline: &ClaimOfAbstract| {
         let target = targets.reported_result_with_id(&headline.row)?;
         let row = results.rows.iter().find(|row| row.id == headline.row)?;
         Some(summary_line(targets, results, headline, target, row))
@@ -42,14 +44,14 @@ pub fn abstract_claim_lines(targets: &ReportedResults, results: &Results) -> Vec
 /// Returns the line of the summary about a claim of the abstract, which the row `target` (a reported result) measures.
 fn summary_line(
     targets: &ReportedResults,
-    results: &Results,
-    headline: &AbstractClaim,
+    results: &PaperResults,
+    headline: &ClaimOfAbstract,
     target: &ReportedResult,
     row: &ReproducedResult,
 ) -> SummaryLine {
     let (target, row) = (
         reported_result_of_claim(target, headline),
-        ReproducedResult { ours: abstract_claim_values(target, headline, row), ..row.clone() },
+        ReproducedResult { ours: values_on_claim_of_abstract(target, headline, row), ..row.clone() },
     );
     let verdict = row.judge(&target);
     let why =
@@ -64,18 +66,19 @@ fn summary_line(
     }
 }
 
-/// Returns the target (reported result) reduced to the values that a claim of the abstract is about.
-fn reported_result_of_claim(target: &ReportedResult, headline: &AbstractClaim) -> ReportedResult {
+/// Returns a copy of the reported result with only those reported values that a claim of the paper's abstract is about.
+fn reported_result_of_claim(target: &ReportedResult, headline: &ClaimOfAbstract) -> ReportedResult {
     let mut target = target.clone();
     target.values.retain(|reported| headline.of.is_empty() || headline.of.contains(&reported.of));
     target
 }
 
-/// Returns those values of Wearwell that a claim of the abstract is about: the values that the claim names or, if it
-/// names none, those that its row (reported result) judges. Values that are only shown with the claim are added.
-fn abstract_claim_values(
+/// Returns those of Wearwell's values that a claim of the paper's abstract is about: the values that the claim names
+/// or, if it names none, all values that are compared with the reported result. Values that are only shown with the
+/// claim are added.
+fn values_on_claim_of_abstract(
     target: &ReportedResult,
-    headline: &AbstractClaim,
+    headline: &ClaimOfAbstract,
     row: &ReproducedResult,
 ) -> Vec<NamedValue> {
     let is_wanted = |value: &&NamedValue| {
@@ -88,7 +91,11 @@ fn abstract_claim_values(
 
 /// Returns one sentence about why Wearwell's result differs from a claim of the abstract, and which experiments tested
 /// this reason.
-fn difference_reason(targets: &ReportedResults, results: &Results, headline: &AbstractClaim) -> String {
+fn difference_reason(
+    targets: &ReportedResults,
+    results: &PaperResults,
+    headline: &ClaimOfAbstract,
+) -> String {
     let of_row = targets.differences.iter().find(|difference| difference.rows.contains(&headline.row));
     let sentence = match (headline.why.as_str(), of_row) {
         ("", None) => return "No reason is known.".to_owned(),
@@ -96,7 +103,7 @@ fn difference_reason(targets: &ReportedResults, results: &Results, headline: &Ab
         (why, _) => capitalise(why),
     };
     let tested = of_row
-        .map_or_else(|| UNTESTED_MARK.to_owned(), |difference| reason_support_text(difference, results));
+        .map_or_else(|| UNTESTED_MARK.to_owned(), |difference| support_text_for_reason(difference, results));
     format!("{sentence} {tested}")
 }
 
@@ -116,13 +123,13 @@ fn capitalise(text: &str) -> String {
 /// Mark of a reason that neither an experiment nor a contradiction in the paper supports.
 const UNTESTED_MARK: &str = "**Untested.**";
 
-/// Returns what supports the reason for a difference from the paper: experiments and their figures, or the statements
-/// of the paper that contradict each other.
-pub fn reason_support_text(difference: &DifferenceReason, results: &Results) -> String {
-    match difference.reason_support() {
-        ReasonSupport::Confirmed => tested_by_sentence(difference, results),
+/// Returns a text on what supports the reason for a difference from the paper: experiments and their figures, or the
+/// statements of the paper that contradict each other.
+pub fn support_text_for_reason(difference: &DifferenceReason, results: &PaperResults) -> String {
+    match difference.support_for_reason() {
+        ReasonSupport::Confirmed => sentence_on_tests_of_reason(difference, results),
         ReasonSupport::DifferenceRemains => {
-            let tests = tested_by_sentence(difference, results);
+            let tests = sentence_on_tests_of_reason(difference, results);
             format!("{tests} **A difference remains:** {}.", difference.remains)
         }
         ReasonSupport::Contradiction => {
@@ -130,13 +137,14 @@ pub fn reason_support_text(difference: &DifferenceReason, results: &Results) -> 
             let places: Vec<String> = difference.contradiction.iter().map(place).collect();
             format!("Contradiction within the paper: {}.", places.join("; "))
         }
-        ReasonSupport::NoFigure => "Nothing to compare in size.".to_owned(),
+        ReasonSupport::NoReportedFigure => "Nothing to compare in size.".to_owned(),
         ReasonSupport::Untested => UNTESTED_MARK.to_owned(),
     }
 }
 
-/// Returns a sentence that names the experiments that tested the reason, with their figures.
-fn tested_by_sentence(difference: &DifferenceReason, results: &Results) -> String {
+/// Returns a sentence that names the experiments that tested the reason for a difference from the paper, with their
+/// figures.
+fn sentence_on_tests_of_reason(difference: &DifferenceReason, results: &PaperResults) -> String {
     let one = |name: &String| {
         let Some(record) = results.experiments.iter().find(|record| matches_pattern(name, &record.name))
         else {
@@ -154,12 +162,12 @@ fn tested_by_sentence(difference: &DifferenceReason, results: &Results) -> Strin
 
 /// Returns a sentence that counts the reasons for differences from the paper: those that an experiment confirmed, those
 /// that were tested while a difference remains, and those that were not tested.
-pub fn tested_reasons_sentence(targets: &ReportedResults, results: &Results) -> String {
+pub fn sentence_on_tested_reasons(targets: &ReportedResults, results: &PaperResults) -> String {
     let used = targets
         .differences
         .iter()
         .filter(|difference| explains_a_differing_row(targets, results, difference));
-    let standings: Vec<ReasonSupport> = used.map(DifferenceReason::reason_support).collect();
+    let standings: Vec<ReasonSupport> = used.map(DifferenceReason::support_for_reason).collect();
     if standings.is_empty() {
         return String::new();
     }
@@ -169,7 +177,7 @@ pub fn tested_reasons_sentence(targets: &ReportedResults, results: &Results) -> 
         1 => " 1 a contradiction within the paper,".to_owned(),
         count => format!(" {count} contradictions within the paper,"),
     };
-    let no_figure = match count(ReasonSupport::NoFigure) {
+    let no_figure = match count(ReasonSupport::NoReportedFigure) {
         0 => String::new(),
         count => format!(" {count} where the paper gives no figure to compare,"),
     };
@@ -189,7 +197,7 @@ const SUMMARY_BEGIN_LINE: &str =
 const SUMMARY_END_LINE: &str = "<!-- end of summary -->\n";
 
 /// A paper, its scaled-down results, and its full-size results if they exist.
-pub type PaperQuickAndFullResults = (Paper, Results, Option<Results>);
+pub type PaperQuickAndFullResults = (Paper, PaperResults, Option<PaperResults>);
 
 /// Returns the document with its block of summary tables generated anew.
 ///
@@ -236,9 +244,9 @@ fn summary_block(results_of_papers: &[PaperQuickAndFullResults]) -> String {
 }
 
 /// Returns the line of the summary that counts the rows of one paper; `page` is the link to its page of results.
-fn result_counts_line(size: &str, page: &str, targets: &ReportedResults, results: &Results) -> String {
+fn result_counts_line(size: &str, page: &str, targets: &ReportedResults, results: &PaperResults) -> String {
     let tally = ResultCounts::of_results(targets, results);
-    let reasons = tested_reasons_sentence(targets, results);
+    let reasons = sentence_on_tested_reasons(targets, results);
     format!(
         "- [{size}]({page}): {} rows. {} {reasons}\n",
         tally.total_rows,
@@ -248,9 +256,9 @@ fn result_counts_line(size: &str, page: &str, targets: &ReportedResults, results
 
 /// Returns the table of the abstract's claims with Wearwell's results. The reason of a difference is taken from the
 /// full-size results if they exist.
-fn claims_table(targets: &ReportedResults, quick: &Results, full: Option<&Results>) -> String {
-    let of_quick = abstract_claim_lines(targets, quick);
-    let of_full = full.map(|full| abstract_claim_lines(targets, full)).unwrap_or_default();
+fn claims_table(targets: &ReportedResults, quick: &PaperResults, full: Option<&PaperResults>) -> String {
+    let of_quick = lines_on_claims_of_abstract(targets, quick);
+    let of_full = full.map(|full| lines_on_claims_of_abstract(targets, full)).unwrap_or_default();
     let row = |(k, quick): (usize, &SummaryLine)| {
         let full = of_full.get(k);
         let of = |line: Option<&SummaryLine>| {

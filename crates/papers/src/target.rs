@@ -9,9 +9,9 @@
 //! from the paper's constants proves nothing about the design. Only executed runs and executed mechanisms count as
 //! reproduced.
 //!
-//! Invariants: the ids of a paper's rows are unique and continuous; every contradiction that a target names exists;
-//! every row states its evidence; every value of ours is either judged by the target or listed with a reason why it is
-//! only shown.
+//! Invariants: the ids of a paper's rows are unique and continuous; if a target names a contradiction within the paper,
+//! the file describes this contradiction; every row states its evidence; every value of ours is either compared with
+//! the paper or listed with a reason why it is only shown.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -90,14 +90,15 @@ impl FromStr for Paper {
 pub struct ReportedResults {
     /// Title and source of the paper.
     pub paper: Citation,
-    /// Places, each with a name, where the paper contradicts itself or leaves something open, and how Wearwell reads
-    /// them.
+    /// Contradictions within the paper, and points that it leaves open. The key is a name, the value a text on what the
+    /// paper states and how Wearwell reads it.
     #[serde(default)]
     pub contradictions: BTreeMap<String, String>,
     /// Claims of the paper's abstract, for the summary of results.
     #[serde(default, rename = "headline")]
-    pub headlines: Vec<AbstractClaim>,
-    /// Values measured by Wearwell that are shown but not judged, in all rows (reported results) of the paper.
+    pub headlines: Vec<ClaimOfAbstract>,
+    /// Values measured by Wearwell that are shown next to the results of the paper without a comparison; the entries
+    /// apply to all rows (reported results).
     #[serde(default)]
     pub beside: Vec<UnjudgedValues>,
     /// Reasons why values measured by Wearwell differ from the reported ones.
@@ -114,26 +115,26 @@ pub struct ReportedResults {
 pub struct DifferenceReason {
     /// Ids of the rows (reported results) whose difference the reason explains.
     pub rows: Vec<String>,
-    /// The reason for the difference, and what supports it.
+    /// The reason for the difference, and what supports it, in sentences.
     pub why: String,
     /// Names of the experiments that removed the suspected cause of the difference, or patterns with one `*`. A reason
     /// without such experiments is shown as untested.
     #[serde(default)]
     pub tested_by: Vec<String>,
-    /// What remains of the difference in the experiments in `tested_by`, as the end of a sentence. Empty if the values
-    /// of all rows in these experiments agree with the reported values.
+    /// End of a sentence that states how much of the difference is left in the experiments in `tested_by`, which remove
+    /// its suspected cause. Empty if the values of all rows in these experiments agree with the reported values.
     #[serde(default)]
     pub remains: String,
-    /// Dotted names of the figures of the experiments in `tested_by` that are printed with the reason; empty if the
-    /// text `why` quotes their values.
+    /// Dotted names of figures (numbers) of the experiments in `tested_by`. They are printed next to the reason; empty
+    /// if the text `why` quotes them.
     #[serde(default)]
     pub figures: Vec<String>,
     /// Statements of the paper that contradict each other, if that is the reason for the difference. No experiment can
     /// test such a reason.
     #[serde(default)]
     pub contradiction: Vec<PaperStatement>,
-    /// Whether the reason is that the paper gives no figure for what the rows measure, so that sizes cannot be
-    /// compared.
+    /// Whether the reason is that the paper prints no number for these rows (reported results), so that only the
+    /// direction of an effect can be compared.
     #[serde(default)]
     pub has_no_figure: bool,
 }
@@ -144,7 +145,7 @@ pub struct DifferenceReason {
 pub struct PaperStatement {
     /// Section, table or figure of the paper in which the statement is made.
     pub place: String,
-    /// What the paper states there, as a sentence with its numbers.
+    /// What the paper states in the section, table or figure `place`, as a sentence with its numbers.
     pub says: String,
 }
 
@@ -157,16 +158,16 @@ pub enum ReasonSupport {
     DifferenceRemains,
     /// The reason for the difference is a contradiction within the paper.
     Contradiction,
-    /// The reason for the difference is that the paper gives no figure that could be compared.
-    NoFigure,
+    /// The reason for the difference is that the paper reports no number that could be compared.
+    NoReportedFigure,
     /// Neither experiments nor a contradiction within the paper support the reason for the difference.
     Untested,
 }
 
 impl DifferenceReason {
-    /// Returns how well the reason for the difference is supported. A reason must have one kind of support; a test
-    /// checks this.
-    pub fn reason_support(&self) -> ReasonSupport {
+    /// Returns how well the reason for the difference is supported: by experiments, by a contradiction within the
+    /// paper, or not at all. A reason must have one kind of support; a test checks this.
+    pub fn support_for_reason(&self) -> ReasonSupport {
         if !self.tested_by.is_empty() && self.remains.is_empty() {
             ReasonSupport::Confirmed
         } else if !self.tested_by.is_empty() {
@@ -174,7 +175,7 @@ impl DifferenceReason {
         } else if !self.contradiction.is_empty() {
             ReasonSupport::Contradiction
         } else if self.has_no_figure {
-            ReasonSupport::NoFigure
+            ReasonSupport::NoReportedFigure
         } else {
             ReasonSupport::Untested
         }
@@ -191,23 +192,23 @@ impl DifferenceReason {
 /// A claim of the paper's abstract, linked to the row (reported result) that measures it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AbstractClaim {
+pub struct ClaimOfAbstract {
     /// Text of the claim of the abstract, without its figure.
     pub claim: String,
-    /// Id of the row (reported result) that measures the claim.
+    /// Id of the row (reported result) with whose values the claim of the abstract is measured, e.g. `LX-17`.
     pub row: String,
-    /// Names of those values of the row (reported result) that the claim is about; empty for all values that the row
-    /// judges.
+    /// Names of those values of the row (reported result) that the claim is about. Empty if the claim is about all
+    /// values of the row that are compared with the paper.
     #[serde(default)]
     pub of: Vec<String>,
-    /// Names of values of the row (reported result) that are shown with the claim but not judged.
+    /// Names of values of the row (reported result) that are shown with the claim, but are not compared with the paper.
     #[serde(default)]
     pub beside: Vec<String>,
-    /// The figure of the claim in words; empty if it is that of the row (reported result).
+    /// The number that the abstract claims, in words; empty if the row (reported result) reports the same number.
     #[serde(default)]
     pub reported: String,
-    /// Why Wearwell's value differs from the claim, in one sentence. Empty if it does not differ, or if the first
-    /// sentence of the reason for the row's difference is to be used.
+    /// Why Wearwell's value differs from the claim, in one sentence. Empty if it does not differ, or if the reason for
+    /// the difference of the row (reported result) applies: then the first sentence of that reason is printed.
     #[serde(default)]
     pub why: String,
 }
@@ -222,8 +223,8 @@ pub struct Citation {
     pub title: String,
     /// Authors, venue and year of the paper.
     pub source: String,
-    /// Whether the paper evaluates on loads that it generates itself. Otherwise a generated load that replaces none of
-    /// the paper's traces was made for this project, and results on it are not called reproduced.
+    /// Whether the paper evaluates on loads that it generates itself. If not, a result on a generated load counts as
+    /// reproduced only if the load replaces a trace of the paper.
     #[serde(default)]
     pub generates_loads: bool,
 }
@@ -240,12 +241,13 @@ pub struct ReportedResult {
     pub metric: String,
     /// Conditions under which the paper measured the result: traces, design, settings.
     pub configuration: String,
-    /// What is needed to measure the reported result again.
+    /// Kind of input (e.g. a published trace) that is needed to measure the reported result again.
     pub class: NeededInput,
-    /// On what Wearwell's values for this result are based. A test refuses a result without it, and such a result
-    /// counts in no category.
+    /// On what Wearwell's values for this result are based, e.g. runs or a formula. A test refuses a result without it,
+    /// and such a result counts in no category.
     pub evidence: Option<Evidence>,
-    /// Ids of other rows (reported results) whose values this row judges again, so that they must not be counted twice.
+    /// Ids of other rows (reported results) with which the same values of Wearwell are compared; these values must not
+    /// be counted twice.
     #[serde(default)]
     pub repeats: Vec<String>,
     /// Description of a measurement that would miss the reported band; required if the band is open on one side or
@@ -260,7 +262,7 @@ pub struct ReportedResult {
     /// The reported figures of the result as numbers.
     #[serde(default)]
     pub values: Vec<ReportedValue>,
-    /// Values measured by Wearwell that are shown with the row (reported result) but not judged, with the reason.
+    /// Values measured by Wearwell that are shown with this row (reported result) without a comparison, and the reason.
     #[serde(default)]
     pub beside: Vec<UnjudgedValues>,
     /// How Wearwell's values may be compared with the reported ones.
@@ -271,10 +273,11 @@ pub struct ReportedResult {
     /// A note for the reader of the comparison with this reported result.
     #[serde(default)]
     pub note: String,
-    /// Whether the load that replaces the trace is generated from the reported figures, so that agreement is certain.
+    /// Whether the generated load that replaces the paper's trace is made from these reported figures, so that
+    /// agreement is certain.
     #[serde(default)]
     pub given_to_substitute: bool,
-    /// Why only the authors can measure the row (reported result); empty if others can.
+    /// Reason why only the authors can measure the row (reported result); empty if others can.
     #[serde(default)]
     pub not_reproducible: String,
 }
@@ -283,15 +286,15 @@ pub struct ReportedResult {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum NeededInput {
-    /// A closed form: the result follows by arithmetic from the paper's parameters.
+    /// `CF`, closed form: the result follows by arithmetic from the paper's parameters.
     Cf,
-    /// A synthetic load is needed to measure the result.
+    /// `SYN`: a synthetic load is needed to measure the result.
     Syn,
-    /// An application, or an emulation of its requests, is needed to measure the result.
+    /// `APP`: an application, or an emulation of its requests, is needed to measure the result.
     App,
-    /// A published trace is needed to measure the result.
+    /// `PUB`: a published trace is needed to measure the result.
     Pub,
-    /// A trace is needed that only the authors have.
+    /// `PRIV`: a private trace, which only the authors have, is needed to measure the result.
     Priv,
 }
 
@@ -308,21 +311,21 @@ impl NeededInput {
     }
 }
 
-/// What a value of Wearwell's for a reported result is based on.
+/// Source of the value that Wearwell gives for a reported result, such as a run or a formula.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
     /// The value was measured by runs of designs on loads or traces.
     Measured,
-    /// The value was measured by executing a mechanism of the code, without a run of a design.
+    /// The value was measured by calling one mechanism of the code directly, e.g. the delta codec; no design was run.
     Executed,
-    /// The value was measured on a load with a parameter that is fitted to the reported values of this row.
+    /// The value was measured on a load with a parameter that was chosen so that the results fit the reported ones.
     Fitted,
     /// The value was computed by a model of the mechanism; no design was executed.
     Formula,
     /// The value follows by arithmetic from constants that the paper states.
     Arithmetic,
-    /// The value was measured, but the reported band is so wide that no plausible run could miss it.
+    /// The value was measured, but the reported range is so wide that no plausible run could be outside.
     CannotFail,
     /// Wearwell has no value for the reported result.
     None,
@@ -363,14 +366,15 @@ impl Evidence {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UnjudgedValues {
-    /// Names of the values that are shown but not judged; `*` in a name matches any characters.
+    /// Names of the values that are shown without a comparison; `*` in a name matches any characters.
     pub of: Vec<String>,
-    /// Why some values of this row are shown without a verdict: the paper's statement does not cover them.
+    /// Reason why these values are not compared with the reported result, e.g. the paper's statement does not cover
+    /// them.
     pub why: String,
 }
 
 impl UnjudgedValues {
-    /// Returns whether a value of this name is one of those that are only shown.
+    /// Returns whether the value `value_name` is shown without a comparison with the paper.
     pub fn contains_value_named(&self, value_name: &str) -> bool {
         self.of.iter().any(|pattern| matches_pattern(pattern, value_name))
     }
@@ -398,8 +402,8 @@ pub struct ReportedValue {
     pub low: Option<f64>,
     /// Upper end of the range, if the paper reports a range.
     pub high: Option<f64>,
-    /// Whether the load that replaces the trace is generated from this reported figure; Wearwell's value is then judged
-    /// separately.
+    /// Whether this reported figure was an input of the generated load that replaces the trace; Wearwell's value is
+    /// then compared separately.
     pub given: bool,
 }
 
@@ -417,12 +421,13 @@ impl ReportedValue {
 pub struct ComparisonRule {
     /// Kind of the comparison: by printed digits, within a percentage, by range, direction or order.
     pub kind: ComparisonKind,
-    /// Deviation up to which a value of Wearwell's counts as reproduced, percent of the reported value. For an
-    /// ordering: least amount by which each value must be smaller than the preceding one, percent of the preceding one.
+    /// Tolerance: deviation up to which a value of Wearwell's counts as reproduced, percent of the reported value. For
+    /// an ordering: least amount by which each value must be smaller than the preceding one, percent of the preceding
+    /// one.
     #[serde(default)]
     pub percent: f64,
-    /// Deviation up to which a value of Wearwell's counts as reproduced if the load that replaces the trace is
-    /// generated from the reported value, percent.
+    /// Tolerance, percent, if the generated load that replaces the trace is made from the reported value: deviation up
+    /// to which a value of Wearwell's counts as reproduced.
     #[serde(default)]
     pub given_percent: f64,
     /// Value that means no effect (0 for a gain, 100 for a normalised count). A value of Wearwell's that misses the
@@ -446,7 +451,7 @@ pub enum ComparisonKind {
     Direction,
     /// Wearwell's values must decrease strictly in the order in which the target (reported result) lists them.
     Ordering,
-    /// A statement of the paper must be true for Wearwell's runs (value 1), not false (value 0).
+    /// A statement of the paper must hold for Wearwell's runs: the value is 1 if it is true, 0 if it is false.
     Holds,
     /// There is no comparison: the reported result is an input of the experiments or background.
     Context,
@@ -480,8 +485,9 @@ impl ReportedResult {
         if is_judged { None } else { beside().map(|beside| beside.why.as_str()) }
     }
 
-    /// Returns the first of these names of Wearwell's values that the target (reported result) does not mention,
-    /// neither for the comparison nor as only shown. `None` for a target without a comparison.
+    /// Returns the first of these names of Wearwell's values that the target (reported result) does not mention. A
+    /// target mentions a value if it compares the value, or lists it as shown without a comparison. `None` for a target
+    /// without a comparison.
     pub fn first_unmentioned_value<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
         let is_judged = |of: &str| self.values.iter().any(|reported| reported.of == of);
         let compares = self.compare.kind != ComparisonKind::Context;

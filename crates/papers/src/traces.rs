@@ -62,9 +62,9 @@ impl OriginalTraces {
         self.0.is_empty()
     }
 
-    /// Returns the original trace `name` if it was found, and 1. Otherwise returns the generated load that stands in
-    /// for the trace, with `scale` times its requests and the further keys `substitute_keys` of its specification, and
-    /// `scale`.
+    /// Returns an input, and its number of requests as a share of those of the trace `name`. The input is the original
+    /// trace, with share 1, if it was found. Otherwise it is a generated load that replaces the trace, with share
+    /// `scale`; `substitute_keys` are further keys of its specification.
     pub fn original_or_substitute(
         &self,
         name: &str,

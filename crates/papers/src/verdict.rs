@@ -1,7 +1,7 @@
-//! Verdicts: judges our values of a row against the reported ones.
+//! Verdicts: compares our values for one row (reported result) of a paper with the reported values.
 //!
-//! A verdict is only as useful as it is strict, so the rule is the same for all rows, and tolerances are part of the
-//! targets. A row is reproduced if *every* value is within the tolerance; the largest deviation is quoted. If a value
+//! The rule is the same for all rows, and tolerances are part of the targets (reported results), so that verdicts are
+//! strict. A row is reproduced if *every* value is within the tolerance; the largest deviation is quoted. If a value
 //! misses it, the row can still have the reported direction, if every effect is at least a tenth of the reported one;
 //! otherwise the row is not reproduced. If the input is not the paper's, but a substitute or a load that was made for
 //! this project, the comparison is marked, because it is about that input. Formulas, arithmetic on the paper's
@@ -18,14 +18,14 @@ use super::target::{ComparisonKind, Evidence, NeededInput, ReportedResult, Repor
 /// A value that Wearwell measured or computed for a row (reported result) of a paper, with its name in the target.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NamedValue {
-    /// Name of the value: the trace, size or variant that it is about.
+    /// Name of the value, e.g. the trace, size or variant for which the value was measured.
     pub of: String,
     /// The value, in the unit of the reported value.
     pub value: f64,
 }
 
 impl NamedValue {
-    /// Creates a value of Wearwell's with the name `value_name`.
+    /// Creates a value that Wearwell measured or computed; `value_name` is its name.
     pub fn new(value_name: impl Into<String>, value: f64) -> Self {
         Self { of: value_name.into(), value }
     }
@@ -43,19 +43,20 @@ pub struct Verdict {
     /// Comparison of Wearwell's values with those reported figures from which the load that replaces a trace is
     /// generated; `None` if the load uses no reported figure, or if all figures of the row are such figures.
     pub generator_input_deviation: Option<GeneratorInputDeviation>,
-    /// Ids of rows (reported results) whose values this row judges again.
-    pub repeated_rows: Vec<String>,
+    /// Ids of other rows (reported results) with which the same values of Wearwell are compared.
+    pub repeated_result_ids: Vec<String>,
     /// Whether Wearwell's values were measured by older code and may be different with the current code.
     pub is_of_older_code: bool,
 }
 
-/// Comparison of Wearwell's values with those reported figures from which the load that replaces a trace is generated.
+/// Comparison of Wearwell's values with reported figures that were inputs of the load generator. The generated load
+/// replaces a trace that is not available.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GeneratorInputDeviation {
     /// Largest deviation of Wearwell's values from those figures of the paper that were used to generate the load (so
     /// that agreement is no evidence), in percent of the paper's value.
     pub largest_deviation_percent: f64,
-    /// Whether Wearwell's values are within the tolerance that applies to such figures.
+    /// Whether Wearwell's values are within the tolerance that applies to figures from which the load was generated.
     pub is_within_tolerance: bool,
 }
 
@@ -76,9 +77,9 @@ pub enum Outcome {
     HardlyAnyEffect,
     /// Wearwell's values disagree with the reported ones; the number is the largest deviation, percent, if it is
     /// finite.
-    Missed(Option<f64>),
+    MissedByPercent(Option<f64>),
     /// No comparison: the reported figures are background or an input.
-    ContextOnly,
+    BackgroundOnly,
     /// No comparison: the load that replaces the trace is generated from the reported figures.
     GivenAsInput,
     /// No comparison: only the authors can measure the result; the text is the reason.
@@ -103,14 +104,14 @@ impl Outcome {
 
     /// Returns whether Wearwell's values differ from the reported ones, even if they have the reported direction.
     pub fn differs(&self) -> bool {
-        matches!(self, Self::DirectionOnly | Self::HardlyAnyEffect | Self::Missed(_))
+        matches!(self, Self::DirectionOnly | Self::HardlyAnyEffect | Self::MissedByPercent(_))
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.outcome.is_compared() {
-            write!(f, "{}", self.limitation_prefix())?;
+            write!(f, "{}", self.evidence_limitation_text())?;
         }
         self.write_outcome(f)?;
         if let Some(given) = self.generator_input_deviation {
@@ -118,8 +119,8 @@ impl fmt::Display for Verdict {
             let words = if given.is_within_tolerance { "within" } else { "missed by" };
             write!(f, "; given values {words} {percent} %")?;
         }
-        if !self.repeated_rows.is_empty() {
-            write!(f, " (repeats {})", self.repeated_rows.join(", "))?;
+        if !self.repeated_result_ids.is_empty() {
+            write!(f, " (repeats {})", self.repeated_result_ids.join(", "))?;
         }
         if self.is_of_older_code {
             write!(f, "; measured by older code")?;
@@ -131,7 +132,7 @@ impl fmt::Display for Verdict {
 impl Verdict {
     /// Returns the words that limit a verdict, e.g. that the input was a replacement; they are printed before the
     /// verdict.
-    fn limitation_prefix(&self) -> &'static str {
+    fn evidence_limitation_text(&self) -> &'static str {
         match self.evidence {
             Some(Evidence::Measured) => match self.input {
                 InputKind::OfPaper => "",
@@ -163,9 +164,11 @@ impl Verdict {
             Outcome::StatementHolds => write!(f, "holds"),
             Outcome::DirectionOnly => write!(f, "direction only"),
             Outcome::HardlyAnyEffect => write!(f, "{missed}: less than a tenth of the effect"),
-            Outcome::Missed(None) => write!(f, "{missed}"),
-            Outcome::Missed(Some(percent)) => write!(f, "{missed}: off by {} %", round_up_percent(*percent)),
-            Outcome::ContextOnly => write!(f, "nothing to compare"),
+            Outcome::MissedByPercent(None) => write!(f, "{missed}"),
+            Outcome::MissedByPercent(Some(percent)) => {
+                write!(f, "{missed}: off by {} %", round_up_percent(*percent))
+            }
+            Outcome::BackgroundOnly => write!(f, "nothing to compare"),
             Outcome::GivenAsInput => write!(f, "substitute input, made from these figures"),
             Outcome::NotReproducible(why) => write!(f, "not reproducible: {why}"),
             Outcome::NotRun(why) => write!(f, "not run: {why}"),
@@ -206,13 +209,14 @@ pub fn judge_values(target: &ReportedResult, ours: &[NamedValue], input: InputKi
         input,
         evidence: target.evidence,
         generator_input_deviation: given,
-        repeated_rows: target.repeats.clone(),
+        repeated_result_ids: target.repeats.clone(),
         is_of_older_code: false,
     }
 }
 
-/// Compares Wearwell's values with those reported figures from which the load that replaces a trace is generated. A
-/// figure for which Wearwell has no value counts as missed by 100 %.
+/// Returns how far Wearwell's values are from the reported figures that were inputs of the load generator; the
+/// generated load replaces a trace that is not available. A figure for which Wearwell has no value counts as missed by
+/// 100 %.
 fn deviation_from_generator_inputs(
     target: &ReportedResult,
     generator_inputs: &[&ReportedValue],
@@ -232,7 +236,7 @@ fn deviation_from_generator_inputs(
 /// Returns the verdict about a row (reported result) for which Wearwell has no values.
 pub fn not_run_verdict(target: &ReportedResult, why: &str) -> Verdict {
     let outcome = match (target.compare.kind, target.class) {
-        (ComparisonKind::Context, _) => Outcome::ContextOnly,
+        (ComparisonKind::Context, _) => Outcome::BackgroundOnly,
         _ if !target.not_reproducible.is_empty() => Outcome::NotReproducible(target.not_reproducible.clone()),
         (_, NeededInput::Priv) if why.is_empty() => {
             Outcome::NotReproducible("only the authors have the traces".into())
@@ -248,7 +252,7 @@ pub fn not_run_verdict(target: &ReportedResult, why: &str) -> Verdict {
         input: InputKind::OfPaper,
         evidence: target.evidence,
         generator_input_deviation: None,
-        repeated_rows: repeats,
+        repeated_result_ids: repeats,
         is_of_older_code: false,
     }
 }
@@ -257,13 +261,18 @@ pub fn not_run_verdict(target: &ReportedResult, why: &str) -> Verdict {
 /// result).
 fn compare_values(target: &ReportedResult, judged: &[&ReportedValue], ours: &[NamedValue]) -> Outcome {
     if target.compare.kind == ComparisonKind::Context {
-        return Outcome::ContextOnly;
+        return Outcome::BackgroundOnly;
     }
     let mut pairs = Vec::new();
     for &reported in judged {
         match ours.iter().find(|value| value.of == reported.of) {
             Some(value) if value.value.is_finite() => pairs.push((reported, value.value)),
-            Some(_) => return Outcome::NotRun(format!("no figure for {}", reported_value_name(reported))),
+            Some(_) => {
+                return Outcome::NotRun(format!(
+                    "the runs give no number for {}",
+                    reported_value_name(reported)
+                ));
+            }
             None => return Outcome::NotRun(format!("{} was not measured", reported_value_name(reported))),
         }
     }
@@ -273,10 +282,14 @@ fn compare_values(target: &ReportedResult, judged: &[&ReportedValue], ours: &[Na
     match target.compare.kind {
         ComparisonKind::Digits => compare_printed_digits(&pairs),
         ComparisonKind::Within | ComparisonKind::Range => compare_with_tolerance(target, &pairs),
-        ComparisonKind::Direction => compare_direction(target, &pairs).unwrap_or(Outcome::Missed(None)),
+        ComparisonKind::Direction => {
+            compare_direction(target, &pairs).unwrap_or(Outcome::MissedByPercent(None))
+        }
         ComparisonKind::Ordering if values_decrease(target, &pairs) => Outcome::StatementHolds,
         ComparisonKind::Holds if pairs.iter().all(|(_, ours)| *ours >= 1.0) => Outcome::StatementHolds,
-        ComparisonKind::Ordering | ComparisonKind::Holds | ComparisonKind::Context => Outcome::Missed(None),
+        ComparisonKind::Ordering | ComparisonKind::Holds | ComparisonKind::Context => {
+            Outcome::MissedByPercent(None)
+        }
     }
 }
 
@@ -310,7 +323,7 @@ fn compare_printed_digits(pairs: &[(&ReportedValue, f64)]) -> Outcome {
     if pairs.iter().all(is_equal) {
         Outcome::ExactlyEqual
     } else {
-        Outcome::Missed(worst_deviation_percent(pairs))
+        Outcome::MissedByPercent(worst_deviation_percent(pairs))
     }
 }
 
@@ -327,7 +340,7 @@ fn compare_with_tolerance(target: &ReportedResult, pairs: &[(&ReportedValue, f64
     match worst {
         Some(0.0) if target.compare.kind == ComparisonKind::Range => Outcome::InsideRange,
         Some(percent) if percent <= target.compare.percent => Outcome::WithinTolerance(percent),
-        _ => compare_direction(target, pairs).unwrap_or(Outcome::Missed(worst)),
+        _ => compare_direction(target, pairs).unwrap_or(Outcome::MissedByPercent(worst)),
     }
 }
 
@@ -340,12 +353,15 @@ fn worst_deviation_percent(pairs: &[(&ReportedValue, f64)]) -> Option<f64> {
 
 /// Smallest effect that counts as one in the reported direction, as a share of the reported effect. Smaller effects may
 /// be chance in a single run with one seed.
-const LEAST_SHARE_OF_EFFECT: f64 = 0.1;
+const MIN_SHARE_OF_REPORTED_EFFECT: f64 = 0.1;
 
-/// Compares directions: [`Outcome::DirectionOnly`] if each value of Wearwell is on the same side of `neutral` (the
-/// value that means no effect) as the reported one, by at least a tenth of the reported effect, and
-/// [`Outcome::HardlyAnyEffect`] if one of these values is nearer to `neutral`. `None` if a value is not on that side,
-/// or if the target (reported result) does not state `neutral`.
+/// Compares the directions of effects. `neutral` of the target (reported result) is the value that means no effect.
+/// Returns:
+///
+/// - [`Outcome::DirectionOnly`] if each value of Wearwell is on the same side of `neutral` as the reported one, and at
+///   least a tenth of the reported effect away from it;
+/// - [`Outcome::HardlyAnyEffect`] if each value is on that side, but one is nearer to `neutral`;
+/// - `None` if a value is not on that side, or if the target does not state `neutral`.
 fn compare_direction(target: &ReportedResult, pairs: &[(&ReportedValue, f64)]) -> Option<Outcome> {
     let neutral = target.compare.neutral?;
     let has_direction = |(reported, ours): &(&ReportedValue, f64)| {
@@ -356,7 +372,7 @@ fn compare_direction(target: &ReportedResult, pairs: &[(&ReportedValue, f64)]) -
     let has_size = |(reported, ours): &(&ReportedValue, f64)| {
         let (low, high) = reported.range_bounds();
         let nearest = ours.clamp(low, high);
-        (ours - neutral).abs() >= LEAST_SHARE_OF_EFFECT * (nearest - neutral).abs()
+        (ours - neutral).abs() >= MIN_SHARE_OF_REPORTED_EFFECT * (nearest - neutral).abs()
     };
     if !pairs.iter().all(has_direction) {
         None

@@ -1,5 +1,5 @@
-//! Tests of papers measured again, in one program. Each file is a module; `cargo test -p wearwell-papers FILE::` runs
-//! one.
+//! Tests of the reproduction of papers, in one test program. Each file is a module;
+//! `cargo test -p wearwell-papers FILE::` runs the tests of one file.
 
 mod closed_forms;
 mod reproduce;

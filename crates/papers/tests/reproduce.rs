@@ -20,13 +20,13 @@ use wearwell_papers::target::{
 use wearwell_papers::verdict::{self, NamedValue, Outcome};
 use wearwell_papers::{
     ExperimentConditions, ExperimentJob, ExperimentObserver, ExperimentRunOptions, ExperimentSize,
-    OriginalTraces, Paper, Results, closed_forms, experiment_runner, experiments, figures, render,
+    OriginalTraces, Paper, PaperResults, closed_forms, experiment_runner, experiments, figures, render,
     row_values_from_experiments, summary,
 };
 use wearwell_replay::replay::Progress;
 
 /// Returns the conditions of experiments of this size, with seed 1 and without original traces.
-fn setting_of_size(size: ExperimentSize) -> ExperimentConditions {
+fn conditions_of_size(size: ExperimentSize) -> ExperimentConditions {
     ExperimentConditions { size, seed: 1, traces: OriginalTraces::default() }
 }
 
@@ -97,7 +97,7 @@ fn every_reported_result_names_the_kind_of_evidence_of_its_values() {
 #[test]
 fn the_declared_evidence_of_a_row_matches_how_its_values_are_computed() {
     for paper in Paper::ALL {
-        let runs = minimal_records(&experiments(paper, &setting_of_size(ExperimentSize::Quick)));
+        let runs = minimal_records(&experiments(paper, &conditions_of_size(ExperimentSize::Quick)));
         for target in paper.targets().rows {
             let is_computed = closed_forms::row_values_from_formula(&target.id).is_some();
             let is_measured = row_values_from_experiments(paper, &target.id, &runs).is_some();
@@ -124,7 +124,7 @@ fn is_wide_range(reported: &ReportedValue) -> bool {
 }
 
 #[test]
-fn reported_results_with_wide_tolerance_state_which_values_would_miss_it() {
+fn a_wide_tolerance_states_which_values_would_be_outside() {
     for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
         let counts = target.evidence.is_some_and(Evidence::counts_as_reproduced);
         let is_compared = matches!(target.compare.kind, ComparisonKind::Within | ComparisonKind::Range);
@@ -135,7 +135,7 @@ fn reported_results_with_wide_tolerance_state_which_values_would_miss_it() {
 }
 
 #[test]
-fn reported_results_that_repeat_others_name_existing_ones() {
+fn a_result_marked_as_a_repeat_names_an_existing_original() {
     for paper in Paper::ALL {
         let targets = paper.targets();
         for target in targets.rows.iter().filter(|row| !row.repeats.is_empty()) {
@@ -149,9 +149,9 @@ fn reported_results_that_repeat_others_name_existing_ones() {
     }
 }
 
-/// Rows that judge the same values are one result, and only one of these rows counts as reproduced.
+/// If the same values are compared in several rows (reported results), only one of these rows may count as reproduced.
 #[test]
-fn reported_results_that_judge_values_of_others_are_declared_as_repeats() {
+fn results_that_compare_the_same_values_are_declared_as_repeats() {
     for paper in Paper::ALL {
         let (targets, results) = (paper.targets(), results_in(&papers_folder().join(paper.name())));
         let judged = |row: &ReproducedResult| -> Vec<u64> {
@@ -195,8 +195,8 @@ const UNMEASURED_ROWS: [&str; 1] = [
     "IL-15", // a property of a private trace
 ];
 
-/// Returns records of finished experiments that have only those figures without which the computation of a row fails,
-/// each with value 1.
+/// Returns records of finished experiments with only the figures that the computation of rows (reported results)
+/// requires; each figure is 1.
 fn minimal_records(experiments: &[Experiment]) -> ExperimentRecords {
     let insisted = [
         "latency_us.write.mean",
@@ -233,7 +233,7 @@ fn minimal_records(experiments: &[Experiment]) -> ExperimentRecords {
 #[test]
 fn every_row_has_measured_values_or_a_reason_for_none() {
     for paper in Paper::ALL {
-        let runs = minimal_records(&experiments(paper, &setting_of_size(ExperimentSize::Quick)));
+        let runs = minimal_records(&experiments(paper, &conditions_of_size(ExperimentSize::Quick)));
         for target in paper.targets().rows {
             let is_computed = closed_forms::row_values_from_formula(&target.id).is_some();
             let is_measured = row_values_from_experiments(paper, &target.id, &runs).is_some();
@@ -249,7 +249,7 @@ fn every_row_has_measured_values_or_a_reason_for_none() {
 #[test]
 fn every_experiment_is_used_by_a_row_and_every_row_finds_its_experiments() {
     for paper in Paper::ALL {
-        let experiments = experiments(paper, &setting_of_size(ExperimentSize::Quick));
+        let experiments = experiments(paper, &conditions_of_size(ExperimentSize::Quick));
         let names: BTreeSet<String> = experiments.iter().map(|experiment| experiment.name.clone()).collect();
         assert_eq!(names.len(), experiments.len(), "{paper} names an experiment twice");
         let runs = minimal_records(&experiments);
@@ -270,7 +270,7 @@ fn every_experiment_is_used_by_a_row_and_every_row_finds_its_experiments() {
 #[test]
 fn measured_values_have_the_names_that_their_targets_expect() {
     for paper in Paper::ALL {
-        let runs = minimal_records(&experiments(paper, &setting_of_size(ExperimentSize::Quick)));
+        let runs = minimal_records(&experiments(paper, &conditions_of_size(ExperimentSize::Quick)));
         for target in paper.targets().rows {
             let computed = closed_forms::row_values_from_formula(&target.id).map(Ok);
             let Some(Ok(ours)) = computed.or_else(|| row_values_from_experiments(paper, &target.id, &runs))
@@ -289,11 +289,11 @@ fn measured_values_have_the_names_that_their_targets_expect() {
     }
 }
 
-/// If a target did not name one of its measured values, a value that misses the reported one could stay unjudged.
+/// If a target (reported result) did not name one of its measured values, a deviation of this value could go unnoticed.
 #[test]
 fn every_measured_value_is_compared_with_a_reported_one_or_only_shown() {
     for paper in Paper::ALL {
-        let runs = minimal_records(&experiments(paper, &setting_of_size(ExperimentSize::Quick)));
+        let runs = minimal_records(&experiments(paper, &conditions_of_size(ExperimentSize::Quick)));
         let targets = paper.targets();
         let mut unused: Vec<&str> = targets.beside.iter().flat_map(|beside| as_strs(&beside.of)).collect();
         for target in &targets.rows {
@@ -339,13 +339,14 @@ fn name_patterns_of_shown_values_match_as_documented() {
     }
 }
 
-/// Without this test a misspelt setting would look like a part that this binary does not support.
+/// If this binary cannot run an experiment, the error must name the unsupported part. Otherwise a misspelt setting
+/// would be reported as an unsupported part.
 #[test]
 fn unavailable_experiments_name_what_is_not_available() {
     for paper in Paper::ALL {
         for experiment in [ExperimentSize::Quick, ExperimentSize::Full]
             .into_iter()
-            .flat_map(|size| experiments(paper, &setting_of_size(size)))
+            .flat_map(|size| experiments(paper, &conditions_of_size(size)))
         {
             match experiment.check_supported() {
                 Ok(()) => {}
@@ -363,7 +364,10 @@ fn unavailable_experiments_name_what_is_not_available() {
 fn quick_experiments_have_smaller_inputs_than_full_ones() {
     for paper in Paper::ALL {
         let scale = |size| {
-            experiments(paper, &setting_of_size(size)).iter().map(|one| one.input_share).fold(0.0, f64::max)
+            experiments(paper, &conditions_of_size(size))
+                .iter()
+                .map(|one| one.input_share)
+                .fold(0.0, f64::max)
         };
         assert!(scale(ExperimentSize::Quick) < scale(ExperimentSize::Full), "{paper}");
         assert!((scale(ExperimentSize::Full) - 1.0).abs() < 1e-9, "{paper} is as large as the paper's");
@@ -379,14 +383,14 @@ fn original_traces_replace_generated_substitutes() {
     assert_eq!(traces.len(), 1);
     let with = experiments(
         Paper::RecyclableSsd,
-        &ExperimentConditions { traces, ..setting_of_size(ExperimentSize::Quick) },
+        &ExperimentConditions { traces, ..conditions_of_size(ExperimentSize::Quick) },
     );
     let of = |name: &str| with.iter().find(|experiment| experiment.name == name).unwrap().clone();
     let mail = of("mail/128k");
-    assert!(!mail.is_substitute() && matches!(mail.source, RequestSource::Original(_)));
+    assert!(!mail.has_substitute_input() && matches!(mail.source, RequestSource::Original(_)));
     assert!((mail.input_share - 1.0).abs() < 1e-9, "an original is not scaled down");
     assert!(format!("{mail:?}").contains("recycle.entries=131072"), "{mail:?}");
-    assert!(of("web/128k").is_substitute());
+    assert!(of("web/128k").has_substitute_input());
 }
 
 // Verdicts.
@@ -484,7 +488,7 @@ fn a_load_made_for_this_project_is_never_called_reproduced() {
 }
 
 #[test]
-fn a_generated_load_counts_as_the_papers_only_if_the_paper_generates_loads() {
+fn a_generated_load_is_input_of_the_paper_only_if_the_paper_generates_loads() {
     let record = |name: &str, substitute: bool| ExperimentRecord {
         name: name.to_owned(),
         substitute,
@@ -605,9 +609,10 @@ fn a_value_that_the_target_does_not_mention_gets_no_verdict() {
     assert_eq!(verdict_of(&parsed_target(&beside), &ours, false), "reproduced within 0 %");
 }
 
-/// A row counts as reproduced only if something was executed that could have had another result.
+/// A row counts as reproduced only if code was executed that could have given another result: a run of a design, or one
+/// mechanism alone.
 #[test]
-fn only_values_of_executed_runs_and_mechanisms_count_as_reproduced() {
+fn values_from_formulas_or_fitted_loads_never_count_as_reproduced() {
     let of = |evidence: &str| {
         let mut row =
             parsed_target("values = [{ value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }");
@@ -630,18 +635,18 @@ fn only_values_of_executed_runs_and_mechanisms_count_as_reproduced() {
 
 #[test]
 fn the_summary_counts_reported_results_by_kind_of_evidence() {
-    let mut results = Results::new_empty(Paper::GeckoFtl, ExperimentSize::Quick, 1);
+    let mut results = PaperResults::new_empty(Paper::GeckoFtl, ExperimentSize::Quick, 1);
     results.evaluate_all_rows(Paper::GeckoFtl, None);
     let tally = ResultCounts::of_results(&Paper::GeckoFtl.targets(), &results);
     assert_eq!((tally.reproduced_count(), tally.measured.total_compared()), (0, 0), "nothing was run");
     assert!(
-        tally.arithmetic.agreeing_results > 10
-            && tally.formula.agreeing_results > 5
-            && tally.rows_without_evidence == 0,
+        tally.arithmetic_results.agreeing_results > 10
+            && tally.formula_results.agreeing_results > 5
+            && tally.rows_without_stated_evidence == 0,
         "{tally:?}"
     );
-    let counted =
-        [tally.formula, tally.arithmetic, tally.cannot_fail_results].map(OutcomeCounts::total_compared);
+    let counted = [tally.formula_results, tally.arithmetic_results, tally.cannot_fail_results]
+        .map(OutcomeCounts::total_compared);
     let others = tally.rows_repeating_others + tally.context_only_rows + tally.not_run_rows;
     assert_eq!(counted.iter().sum::<usize>() + others, tally.total_rows, "every row is counted once");
     assert_eq!(tally.result_count_sentences()[0], "Nothing was executed.");
@@ -668,7 +673,7 @@ fn reported_results_without_values_state_the_reason() {
 // Sessions.
 
 /// Observer of a run of experiments that records which experiments ran, and ends the run before the experiment number
-/// `stop_before`.
+/// `stop_before_experiment_number`.
 #[derive(Default)]
 struct RecordingObserver {
     /// Names of the experiments that were started, in order.
@@ -676,7 +681,7 @@ struct RecordingObserver {
     /// Names of the experiments that could not be run.
     not_run: Vec<String>,
     /// Number of the experiment before which the run is ended; 0 for a run to the end.
-    stop_before: usize,
+    stop_before_experiment_number: usize,
     /// Number of experiments that run at a time.
     max_parallel_experiments: usize,
 }
@@ -694,7 +699,7 @@ impl ExperimentObserver for RecordingObserver {
             number <= self.max_parallel_experiments.max(1) || left.is_some(),
             "an estimate has something to go by"
         );
-        if number == self.stop_before {
+        if number == self.stop_before_experiment_number {
             return ControlFlow::Break(());
         }
         self.started_experiments.push(name.to_owned());
@@ -723,7 +728,7 @@ fn small_experiment(name: &str, design: &'static str, seed: u64) -> Experiment {
 
 /// Returns the options of a scaled-down run of experiments whose results are stored in `folder`, one experiment at a
 /// time.
-fn session_options(folder: &Path) -> ExperimentRunOptions {
+fn quick_run_options(folder: &Path) -> ExperimentRunOptions {
     ExperimentRunOptions {
         size: ExperimentSize::Quick,
         seed: 1,
@@ -734,14 +739,15 @@ fn session_options(folder: &Path) -> ExperimentRunOptions {
     }
 }
 
-/// Runs experiments until the experiment number `stop_before` (0: to the end); returns the results and the observer.
-fn run_session(
+/// Runs experiments until the experiment number `stop_before_experiment_number` (0: to the end); returns the results
+/// and the observer.
+fn run_until_experiment(
     wanted: &[Experiment],
     options: &ExperimentRunOptions,
-    stop_before: usize,
-) -> (Results, RecordingObserver) {
+    stop_before_experiment_number: usize,
+) -> (PaperResults, RecordingObserver) {
     let mut watch = RecordingObserver {
-        stop_before,
+        stop_before_experiment_number,
         max_parallel_experiments: options.max_parallel_experiments,
         ..RecordingObserver::default()
     };
@@ -754,40 +760,40 @@ fn run_session(
 #[test]
 fn an_interrupted_reproduction_continues_where_it_stopped() {
     let folder = tempfile::tempdir().unwrap();
-    let options = session_options(folder.path());
+    let options = quick_run_options(folder.path());
     let wanted = [
         small_experiment("a", "page-map", 1),
         small_experiment("b", "recyclable", 1),
         small_experiment("c", "recyclable", 2),
     ];
-    let (partial, watch) = run_session(&wanted, &options, 2);
+    let (partial, watch) = run_until_experiment(&wanted, &options, 2);
     assert!(partial.partial);
     assert_eq!(watch.started_experiments, ["a"]);
     assert_eq!(partial.experiments.len(), 1);
     let page = std::fs::read_to_string(folder.path().join("RESULTS.md")).unwrap();
     assert!(page.contains("PARTIAL"), "{page}");
 
-    let (complete, watch) = run_session(&wanted, &options, 0);
+    let (complete, watch) = run_until_experiment(&wanted, &options, 0);
     assert!(!complete.partial);
     assert_eq!(watch.started_experiments, ["b", "c"], "what was finished is not run again");
     assert_eq!(complete.experiments[0], partial.experiments[0]);
     let names: Vec<&str> = complete.experiments.iter().map(|record| record.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c"]);
 
-    assert!(run_session(&wanted, &options, 0).1.started_experiments.is_empty());
+    assert!(run_until_experiment(&wanted, &options, 0).1.started_experiments.is_empty());
     let changed = [wanted[0].clone(), small_experiment("b", "recyclable", 7), wanted[2].clone()];
-    let (rerun, watch) = run_session(&changed, &options, 0);
+    let (rerun, watch) = run_until_experiment(&changed, &options, 0);
     assert_eq!(watch.started_experiments, ["b"], "what changed is run again");
     assert_ne!(rerun.experiments[1].figures, complete.experiments[1].figures);
     let fresh = ExperimentRunOptions { reruns_all: true, ..options };
-    assert_eq!(run_session(&changed, &fresh, 0).1.started_experiments, ["a", "b", "c"]);
+    assert_eq!(run_until_experiment(&changed, &fresh, 0).1.started_experiments, ["a", "b", "c"]);
 }
 
 #[test]
 fn experiments_with_the_same_seed_give_the_same_record() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let records = folders.map(|folder| {
-        run_session(&[small_experiment("a", "recyclable", 3)], &session_options(folder.path()), 0);
+        run_until_experiment(&[small_experiment("a", "recyclable", 3)], &quick_run_options(folder.path()), 0);
         std::fs::read_to_string(folder.path().join("results.json")).unwrap()
     });
     assert_eq!(records[0], records[1]);
@@ -802,15 +808,17 @@ fn experiments_with_unknown_designs_settings_or_loads_are_reported_as_not_run() 
     if let ExperimentWork::Replay { settings, .. } = &mut unknown_setting.work {
         settings.push("nothing.at_all=1".to_owned());
     }
-    let unknown_load =
-        Experiment::new_counting_experiment("c", (RequestSource::Generated("nothing:pages=4".into()), 1.0));
+    let unknown_load = Experiment::new_request_count_experiment(
+        "c",
+        (RequestSource::Generated("nothing:pages=4".into()), 1.0),
+    );
     let wanted = [
         small_experiment("a", "no-such-design", 1),
         unknown_setting,
         unknown_load,
         small_experiment("d", "page-map", 1),
     ];
-    let (results, watch) = run_session(&wanted, &session_options(folder.path()), 0);
+    let (results, watch) = run_until_experiment(&wanted, &quick_run_options(folder.path()), 0);
     assert_eq!(watch.not_run, ["a", "b", "c"]);
     assert_eq!(results.experiments.len(), 1);
     assert_eq!(
@@ -828,7 +836,7 @@ fn experiments_with_unknown_designs_settings_or_loads_are_reported_as_not_run() 
 #[test]
 fn counted_requests_and_pages_equal_those_of_the_trace() {
     let substitute = RequestSource::Substitute("fiu-web:scale=0.01".into());
-    let count = Experiment::new_counting_experiment("web/counts", (substitute, 0.01));
+    let count = Experiment::new_request_count_experiment("web/counts", (substitute, 0.01));
     let record = count.run(&mut |_| ControlFlow::Continue(())).unwrap();
     let figure = |name: &str| record.figures.get(name).copied().unwrap_or(0.0);
     assert!(record.substitute);
@@ -858,7 +866,7 @@ fn a_recycled_page_keeps_its_read_count_and_leaves_the_dead_list() {
         "6,W,8192,4096,0,c,", // c is valid and no dead page: new
     ];
     std::fs::write(&path, lines.join("\n") + "\n").unwrap();
-    let count = Experiment::new_counting_experiment("small", (RequestSource::Original(path), 1.0));
+    let count = Experiment::new_request_count_experiment("small", (RequestSource::Original(path), 1.0));
     let record = count.run(&mut |_| ControlFlow::Continue(())).unwrap();
     let figure = |name: &str| record.figures.get(name).copied().unwrap_or(0.0);
     assert_eq!([figure("reads"), figure("writes"), figure("addresses")].map(|n| n as u64), [1, 6, 3]);
@@ -875,8 +883,8 @@ fn a_recycled_page_keeps_its_read_count_and_leaves_the_dead_list() {
 // Pages.
 
 /// Returns results of a paper without experiments: only rows that a formula computes have values.
-fn example_results() -> Results {
-    let mut results = Results::new_empty(Paper::RecyclableSsd, ExperimentSize::Quick, 1);
+fn example_results() -> PaperResults {
+    let mut results = PaperResults::new_empty(Paper::RecyclableSsd, ExperimentSize::Quick, 1);
     results.evaluate_all_rows(Paper::RecyclableSsd, None);
     results
 }
@@ -932,14 +940,17 @@ fn a_figure_is_drawn_only_if_its_values_exist() {
 #[test]
 fn results_written_as_json_are_read_back_equal() {
     let results = example_results();
-    assert!(Results::from_json(&results.to_json()).unwrap() == results, "a record read back is the record");
+    assert!(
+        PaperResults::from_json(&results.to_json()).unwrap() == results,
+        "a record read back is the record"
+    );
     let ReproducedResult { verdict, .. } = &results.rows[4];
     assert_eq!(verdict, "arithmetic; agrees exactly", "LX-05 is a closed form");
 }
 
 /// Returns the folders of the result records in the repository: a scaled-down run of every paper, and full-size runs of
 /// some papers.
-fn committed_records() -> Vec<(Paper, PathBuf)> {
+fn checked_in_result_folders() -> Vec<(Paper, PathBuf)> {
     let quick = Paper::ALL.map(|paper| (paper, papers_folder().join(paper.name())));
     let full = Paper::ALL.map(|paper| (paper, papers_folder().join("full").join(paper.name())));
     quick.into_iter().chain(full.into_iter().filter(|(_, folder)| folder.exists())).collect()
@@ -947,7 +958,7 @@ fn committed_records() -> Vec<(Paper, PathBuf)> {
 
 #[test]
 fn every_checked_in_row_that_misses_its_target_has_a_reason() {
-    for (paper, folder) in committed_records() {
+    for (paper, folder) in checked_in_result_folders() {
         let (targets, results) = (paper.targets(), results_in(&folder));
         let explained: Vec<&str> =
             targets.differences.iter().flat_map(|of| of.rows.iter().map(String::as_str)).collect();
@@ -971,7 +982,7 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
         let targets = paper.targets();
         let defined: BTreeSet<String> = [ExperimentSize::Quick, ExperimentSize::Full]
             .into_iter()
-            .flat_map(|size| experiments(paper, &setting_of_size(size)))
+            .flat_map(|size| experiments(paper, &conditions_of_size(size)))
             .map(|experiment| experiment.name)
             .collect();
         for difference in &targets.differences {
@@ -990,9 +1001,9 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
                 !difference.tested_by.is_empty() || difference.figures.is_empty(),
                 "{of}: figures of what?"
             );
-            assert_single_ground(&targets, difference);
+            assert_at_most_one_kind_of_support(&targets, difference);
         }
-        for (_, folder) in committed_records().into_iter().filter(|(other, _)| *other == paper) {
+        for (_, folder) in checked_in_result_folders().into_iter().filter(|(other, _)| *other == paper) {
             let results = results_in(&folder);
             let page = std::fs::read_to_string(folder.join("RESULTS.md")).unwrap();
             for difference in &targets.differences {
@@ -1003,7 +1014,7 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
                     }
                 }
                 let differs = |row: &String| differing_row_ids(&targets, &results).any(|other| other == row);
-                if difference.reason_support() == ReasonSupport::Untested
+                if difference.support_for_reason() == ReasonSupport::Untested
                     && difference.rows.iter().any(differs)
                 {
                     assert!(
@@ -1017,10 +1028,10 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
     }
 }
 
-/// Checks that the reason for a difference has at most one ground: experiments, a contradiction in the paper, or no
-/// reported figure. A contradiction must quote figures from at least two places of the paper. Rows without a reported
-/// figure must compare only a direction.
-fn assert_single_ground(targets: &ReportedResults, difference: &DifferenceReason) {
+/// Checks that the reason for a difference has at most one kind of support: experiments, a contradiction in the paper,
+/// or that the paper reports no number. A contradiction must quote numbers from at least two places of the paper. If
+/// the paper reports no number for a row, the row must compare only the direction of the effect.
+fn assert_at_most_one_kind_of_support(targets: &ReportedResults, difference: &DifferenceReason) {
     let DifferenceReason { rows, tested_by, contradiction, has_no_figure, remains, .. } = difference;
     let of = rows.join(", ");
     let grounds = [!tested_by.is_empty(), !contradiction.is_empty(), *has_no_figure];
@@ -1044,21 +1055,22 @@ fn a_tested_reason_is_confirmed_only_if_no_difference_remains() {
         toml::from_str(&format!("rows = [\"X-01\"]\nwhy = \"A cause.\"\n{keys}")).unwrap()
     };
     let tested = of("tested_by = [\"a/*\"]");
-    assert_eq!(tested.reason_support(), ReasonSupport::Confirmed);
+    assert_eq!(tested.support_for_reason(), ReasonSupport::Confirmed);
     let remaining = of("tested_by = [\"a/*\"]\nremains = \"3 instead of 2\"");
-    assert_eq!(remaining.reason_support(), ReasonSupport::DifferenceRemains);
-    assert_eq!(of("").reason_support(), ReasonSupport::Untested);
-    let results = Results::new_empty(Paper::RecyclableSsd, ExperimentSize::Quick, 1);
-    let text = |difference: &DifferenceReason| summary::reason_support_text(difference, &results);
+    assert_eq!(remaining.support_for_reason(), ReasonSupport::DifferenceRemains);
+    assert_eq!(of("").support_for_reason(), ReasonSupport::Untested);
+    let results = PaperResults::new_empty(Paper::RecyclableSsd, ExperimentSize::Quick, 1);
+    let text = |difference: &DifferenceReason| summary::support_text_for_reason(difference, &results);
     assert_eq!(text(&tested), "Tested by `a/*` (not run at this size).");
     let not_gone = "Tested by `a/*` (not run at this size). **A difference remains:** 3 instead of 2.";
     assert_eq!(text(&remaining), not_gone);
 }
 
 #[test]
-fn a_page_lists_every_contradiction_of_its_paper() {
+fn a_results_page_lists_every_contradiction_within_its_paper() {
     for paper in Paper::ALL {
-        let (targets, mut results) = (paper.targets(), Results::new_empty(paper, ExperimentSize::Quick, 1));
+        let (targets, mut results) =
+            (paper.targets(), PaperResults::new_empty(paper, ExperimentSize::Quick, 1));
         results.evaluate_all_rows(paper, None);
         let page = render::results_markdown(&targets, &results, &[]);
         for name in targets.contradictions.keys() {
@@ -1068,9 +1080,9 @@ fn a_page_lists_every_contradiction_of_its_paper() {
 }
 
 #[test]
-fn a_distance_from_a_range_that_ends_at_zero_is_printed_in_the_unit() {
+fn a_deviation_from_a_range_with_end_zero_is_printed_in_the_unit_of_the_value() {
     let (targets, mut results) =
-        (Paper::RemapSsd.targets(), Results::new_empty(Paper::RemapSsd, ExperimentSize::Quick, 1));
+        (Paper::RemapSsd.targets(), PaperResults::new_empty(Paper::RemapSsd, ExperimentSize::Quick, 1));
     results.evaluate_all_rows(Paper::RemapSsd, None);
     let row = results.rows.iter_mut().find(|row| row.id == "RM-29").unwrap();
     row.ours = vec![NamedValue::new("performance lost", -0.25), NamedValue::new("write amplification", 2.0)];
@@ -1084,7 +1096,7 @@ fn headline_claims_name_existing_rows_and_values() {
         let (targets, results) = (paper.targets(), results_in(&papers_folder().join(paper.name())));
         assert!(!targets.headlines.is_empty(), "{paper} claims nothing");
         assert_eq!(
-            summary::abstract_claim_lines(&targets, &results).len(),
+            summary::lines_on_claims_of_abstract(&targets, &results).len(),
             targets.headlines.len(),
             "{paper}"
         );
@@ -1117,21 +1129,21 @@ fn the_checked_in_summary_is_generated_from_the_records() {
 }
 
 /// Reads the results that are stored in a folder.
-fn results_in(folder: &Path) -> Results {
+fn results_in(folder: &Path) -> PaperResults {
     let text = std::fs::read_to_string(folder.join("results.json")).unwrap();
-    Results::from_json(&text).unwrap()
+    PaperResults::from_json(&text).unwrap()
 }
 
 /// The result pages in the repository must equal those generated from their records, and the rows of a record must
 /// equal those computed from its experiments.
 #[test]
 fn checked_in_result_pages_are_generated_from_their_records() {
-    for (paper, folder) in committed_records() {
+    for (paper, folder) in checked_in_result_folders() {
         let read = |name: &str| {
             let path = folder.join(name);
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
         };
-        let results = Results::from_json(&read("results.json")).unwrap();
+        let results = PaperResults::from_json(&read("results.json")).unwrap();
         let again = format!("; make it again with `wearwell reproduce {paper} --render`");
         let mut evaluated = results.clone();
         evaluated.evaluate_all_rows(
@@ -1170,15 +1182,15 @@ fn checked_in_result_pages_are_generated_from_their_records() {
 #[test]
 fn an_experiment_is_run_again_if_its_code_or_definition_changed() {
     let folder = tempfile::tempdir().unwrap();
-    let (options, wanted) = (session_options(folder.path()), [small_experiment("a", "page-map", 1)]);
+    let (options, wanted) = (quick_run_options(folder.path()), [small_experiment("a", "page-map", 1)]);
     let path = folder.path().join("results.json");
-    assert_eq!(run_session(&wanted, &options, 0).1.started_experiments, ["a"]);
-    assert!(run_session(&wanted, &options, 0).1.started_experiments.is_empty());
+    assert_eq!(run_until_experiment(&wanted, &options, 0).1.started_experiments, ["a"]);
+    assert!(run_until_experiment(&wanted, &options, 0).1.started_experiments.is_empty());
     let text = std::fs::read_to_string(&path).unwrap();
     let code = wearwell_papers::experiment::code_digest();
     assert_eq!(text.matches(&code).count(), 1);
     std::fs::write(&path, text.replace(&code, "0-0")).unwrap();
-    assert_eq!(run_session(&wanted, &options, 0).1.started_experiments, ["a"], "other code ran it");
+    assert_eq!(run_until_experiment(&wanted, &options, 0).1.started_experiments, ["a"], "other code ran it");
 }
 
 /// The result files must not depend on the number of threads; their order is that of the catalogue of experiments.
@@ -1188,9 +1200,9 @@ fn parallel_experiments_give_the_results_of_sequential_ones() {
         (1..=5).map(|seed| small_experiment(&format!("e{seed}"), "recyclable", seed)).collect();
     let text = |jobs: usize| {
         let folder = tempfile::tempdir().unwrap();
-        let (results, watch) = run_session(
+        let (results, watch) = run_until_experiment(
             &wanted,
-            &ExperimentRunOptions { max_parallel_experiments: jobs, ..session_options(folder.path()) },
+            &ExperimentRunOptions { max_parallel_experiments: jobs, ..quick_run_options(folder.path()) },
             0,
         );
         assert_eq!((results.partial, watch.started_experiments.len()), (false, 5));
@@ -1205,14 +1217,14 @@ fn parallel_experiments_give_the_results_of_sequential_ones() {
 #[test]
 fn an_interrupted_parallel_reproduction_keeps_its_finished_experiments() {
     let folder = tempfile::tempdir().unwrap();
-    let options = ExperimentRunOptions { max_parallel_experiments: 3, ..session_options(folder.path()) };
+    let options = ExperimentRunOptions { max_parallel_experiments: 3, ..quick_run_options(folder.path()) };
     let wanted: Vec<Experiment> =
         (1..=6).map(|seed| small_experiment(&format!("e{seed}"), "page-map", seed)).collect();
-    let (partial, watch) = run_session(&wanted, &options, 5);
+    let (partial, watch) = run_until_experiment(&wanted, &options, 5);
     assert!(partial.partial && watch.started_experiments.len() == 4, "{:?}", watch.started_experiments);
     let kept: BTreeSet<String> = partial.experiments.iter().map(|record| record.name.clone()).collect();
     assert!(!kept.is_empty() && kept.iter().all(|name| watch.started_experiments.contains(name)), "{kept:?}");
-    let (complete, rest) = run_session(&wanted, &options, 0);
+    let (complete, rest) = run_until_experiment(&wanted, &options, 0);
     assert_eq!((complete.partial, complete.experiments.len()), (false, 6));
     assert!(
         rest.started_experiments.iter().all(|name| !kept.contains(name))
@@ -1241,7 +1253,7 @@ fn a_deleted_result_folder_ends_the_reproduction() {
 
     let folder = tempfile::tempdir().unwrap();
     let options =
-        ExperimentRunOptions { max_parallel_experiments: 2, ..session_options(&folder.path().join("lx")) };
+        ExperimentRunOptions { max_parallel_experiments: 2, ..quick_run_options(&folder.path().join("lx")) };
     let jobs: Vec<ExperimentJob> =
         (1..=4).map(|seed| small_experiment(&format!("e{seed}"), "page-map", seed).into()).collect();
     let outcome = experiment_runner::run_experiment_jobs(
@@ -1254,7 +1266,7 @@ fn a_deleted_result_folder_ends_the_reproduction() {
 }
 
 #[test]
-fn a_full_size_record_keeps_the_figures_digest_of_its_scaled_down_run() {
+fn a_full_size_record_stores_the_digest_of_its_scaled_down_figures() {
     let folder = tempfile::tempdir().unwrap();
     let job = ExperimentJob {
         experiment: small_experiment("a", "recyclable", 1),
@@ -1263,7 +1275,7 @@ fn a_full_size_record_keeps_the_figures_digest_of_its_scaled_down_run() {
     let results = experiment_runner::run_experiment_jobs(
         Paper::RecyclableSsd,
         &[job],
-        &session_options(folder.path()),
+        &quick_run_options(folder.path()),
         &mut RecordingObserver::default(),
     )
     .unwrap();
@@ -1286,14 +1298,14 @@ fn a_full_size_record_of_older_code_is_kept_if_the_scaled_down_run_is_unchanged(
         experiment_runner::run_experiment_jobs(
             Paper::RecyclableSsd,
             &jobs,
-            &session_options(folder.path()),
+            &quick_run_options(folder.path()),
             watch,
         )
         .unwrap()
         .experiments
     };
     let today = run(&mut RecordingObserver::default());
-    let mut older = Results::new_empty(Paper::RecyclableSsd, ExperimentSize::Full, 1);
+    let mut older = PaperResults::new_empty(Paper::RecyclableSsd, ExperimentSize::Full, 1);
     older.experiments.clone_from(&today);
     for record in &mut older.experiments {
         record.code = "older".to_owned();
@@ -1310,7 +1322,7 @@ fn a_full_size_record_of_older_code_is_kept_if_the_scaled_down_run_is_unchanged(
 /// record was made.
 #[test]
 fn full_size_results_of_older_code_are_marked() {
-    let defined = experiments(Paper::RecyclableSsd, &setting_of_size(ExperimentSize::Full));
+    let defined = experiments(Paper::RecyclableSsd, &conditions_of_size(ExperimentSize::Full));
     let of = |name: &str| defined.iter().find(|experiment| experiment.name == name).unwrap();
     let record = |name: &str, figure: f64| ExperimentRecord {
         name: name.to_owned(),
@@ -1320,14 +1332,14 @@ fn full_size_results_of_older_code_are_marked() {
         ..ExperimentRecord::default()
     };
     let names = ["homes/infinite", "mail/infinite", "web/infinite"];
-    let mut quick = Results::new_empty(Paper::RecyclableSsd, ExperimentSize::Quick, 1);
+    let mut quick = PaperResults::new_empty(Paper::RecyclableSsd, ExperimentSize::Quick, 1);
     quick.experiments = names[..2].iter().map(|name| record(name, 0.1)).collect();
-    let mut full = Results::new_empty(Paper::RecyclableSsd, ExperimentSize::Full, 1);
+    let mut full = PaperResults::new_empty(Paper::RecyclableSsd, ExperimentSize::Full, 1);
     full.experiments = names.iter().map(|name| record(name, 0.2)).collect();
     for (full, quick) in full.experiments.iter_mut().zip(&quick.experiments) {
         full.quick_digest = Some(quick.figures_digest());
     }
-    let older = |full: &Results, quick: Option<&Results>| {
+    let older = |full: &PaperResults, quick: Option<&PaperResults>| {
         let mut full = full.clone();
         full.evaluate_all_rows(Paper::RecyclableSsd, quick);
         let marked = full.rows.iter().filter(|row| row.verdict.contains("measured by older code")).count();
@@ -1377,12 +1389,12 @@ fn exercised_features(experiment: &Experiment) -> BTreeSet<String> {
 /// Largest cost of the sample of a paper's experiments, counted in host pages and flash operations. The cheapest run of
 /// every design is in the sample even if it exceeds this cost. With it the samples of all papers together run for a
 /// minute.
-const SAMPLE_BUDGET_PAGES: f64 = 12e6;
+const MAX_SAMPLE_COST_PAGES: f64 = 12e6;
 
 /// Returns a sample of a paper's experiments: the cheapest ones that use every design, and then as many as the budget
 /// allows of those that exercise other settings. Cost is counted in host pages, flash operations and, if the device is
 /// preconditioned, its pages.
-fn affordable_sample(wanted: &[Experiment], results: &Results) -> Vec<Experiment> {
+fn affordable_sample(wanted: &[Experiment], results: &PaperResults) -> Vec<Experiment> {
     let cost = |experiment: &Experiment| {
         let record = results.experiments.iter().find(|record| record.name == experiment.name);
         let figure = |name: &str| record.and_then(|record| record.figures.get(name)).copied().unwrap_or(0.0);
@@ -1395,7 +1407,7 @@ fn affordable_sample(wanted: &[Experiment], results: &Results) -> Vec<Experiment
     let (mut sample, mut covered, mut pages) = (Vec::<Experiment>::new(), BTreeSet::new(), 0.0);
     let design = |experiment: &Experiment| match &experiment.work {
         ExperimentWork::Replay { design, .. } => *design,
-        ExperimentWork::Count => "",
+        ExperimentWork::CountRequests => "",
     };
     for &experiment in &by_cost {
         if sample.iter().all(|other| design(other) != design(experiment)) {
@@ -1406,7 +1418,7 @@ fn affordable_sample(wanted: &[Experiment], results: &Results) -> Vec<Experiment
     }
     for &experiment in &by_cost {
         let is_new = !exercised_features(experiment).is_subset(&covered);
-        if is_new && pages + cost(experiment) <= SAMPLE_BUDGET_PAGES {
+        if is_new && pages + cost(experiment) <= MAX_SAMPLE_COST_PAGES {
             covered.extend(exercised_features(experiment));
             pages += cost(experiment);
             sample.push(experiment.clone());
@@ -1421,7 +1433,7 @@ fn assert_stored_results_are_current(paper: Paper) {
     let again = format!("make it again with `wearwell reproduce {paper}`");
     let (results, wanted) = (
         results_in(&papers_folder().join(paper.name())),
-        experiments(paper, &setting_of_size(ExperimentSize::Quick)),
+        experiments(paper, &conditions_of_size(ExperimentSize::Quick)),
     );
     assert!(
         !results.partial && results.size == ExperimentSize::Quick && results.seed == 1,

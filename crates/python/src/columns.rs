@@ -1,4 +1,5 @@
-//! Columns of tables for Python: bytes that `NumPy` and Arrow use without a copy, and names of codes.
+//! Table columns for Python: bytes that `NumPy` and Arrow use without a copy, and the names for which the codes in a
+//! column stand.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -38,8 +39,8 @@ pub(crate) const PAGE_KINDS_BY_CODE: [(&str, Option<PageKind>); 9] = [
     (PageKind::Chunk.name(), Some(PageKind::Chunk)),
     (PageKind::RemapLog.name(), Some(PageKind::RemapLog)),
     (PageKind::Validity.name(), Some(PageKind::Validity)),
-    (PageKind::Head.name(), Some(PageKind::Head)),
-    (PageKind::Tail.name(), Some(PageKind::Tail)),
+    (PageKind::BlockHead.name(), Some(PageKind::BlockHead)),
+    (PageKind::BlockTail.name(), Some(PageKind::BlockTail)),
 ];
 
 /// Returns the code of `value`: its index in `codes`.

@@ -50,7 +50,7 @@ impl Configuration {
     }
 }
 
-/// Returns the presets of drives: name, and source of the figures.
+/// Returns all device presets, each as a pair: its name, and the source of its figures.
 #[pyfunction]
 pub(crate) fn devices() -> Vec<(&'static str, &'static str)> {
     let auto = ("auto", "a small drive with the timing of lx-40g, sized to the input; the default");

@@ -31,7 +31,7 @@ use wearwell_replay::stepped_drive::SteppedDrive;
 use crate::columns::{NumpyColumn, PAGE_KINDS_BY_CODE, code_column, code_of, names_of_codes, number_column};
 use crate::configuration::Configuration;
 use crate::integer::{extract_integer_in_range, repr_of};
-use crate::policy::{OnInterrupt, SharedPolicyEnd, python_victim_policy};
+use crate::policy::{OnInterrupt, SharedVictimPolicyState, python_victim_policy};
 use crate::refusal_error;
 
 pyo3::create_exception!(
@@ -90,33 +90,33 @@ type KindCausePlaneCount = (&'static str, &'static str, u32, u32);
 /// Longest time for which a thread waits for its turn without looking for ctrl-C.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Ensures that only one thread at a time uses the drive.
+/// Ensures that only one thread at a time uses the drive; other threads wait for their turn.
 #[derive(Default)]
-struct DriveTurns {
+struct DriveAccessTurns {
     /// Thread whose request the drive executes; `None` while no thread uses the drive.
-    user_thread: Mutex<Option<ThreadId>>,
-    /// Wakes waiting threads when a turn has ended.
-    turn_ended: Condvar,
+    thread_using_drive: Mutex<Option<ThreadId>>,
+    /// Signalled when a thread stops using the drive, so that a waiting thread continues.
+    drive_released: Condvar,
 }
 
-/// Permission of the current thread to use the drive. The turn of the thread ends when this value is dropped.
-struct DriveTurn<'a>(&'a DriveTurns);
+/// Permission of the current thread to use the drive. It ends when this value is dropped.
+struct DriveAccessPermission<'a>(&'a DriveAccessTurns);
 
-impl DriveTurns {
+impl DriveAccessTurns {
     /// Locks the identity of the thread that uses the drive.
-    fn lock_user_thread(&self) -> MutexGuard<'_, Option<ThreadId>> {
-        self.user_thread.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_thread_using_drive(&self) -> MutexGuard<'_, Option<ThreadId>> {
+        self.thread_using_drive.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until no other thread uses the drive. Returns an error if the current thread already uses it (a victim
     /// policy called its own drive), or if ctrl-C ends the wait.
-    fn wait_for_turn(&self, py: Python<'_>) -> PyResult<DriveTurn<'_>> {
+    fn wait_for_turn(&self, py: Python<'_>) -> PyResult<DriveAccessPermission<'_>> {
         let thread = thread::current().id();
         loop {
-            match &mut *self.lock_user_thread() {
+            match &mut *self.lock_thread_using_drive() {
                 free @ None => {
                     *free = Some(thread);
-                    return Ok(DriveTurn(self));
+                    return Ok(DriveAccessPermission(self));
                 }
                 Some(user) if *user == thread => {
                     return Err(refusal_error(
@@ -129,9 +129,9 @@ impl DriveTurns {
             }
             // The other thread may need the interpreter to end its request.
             py.detach(|| {
-                let user = self.lock_user_thread();
+                let user = self.lock_thread_using_drive();
                 if user.is_some() {
-                    drop(self.turn_ended.wait_timeout(user, SIGNAL_CHECK_INTERVAL));
+                    drop(self.drive_released.wait_timeout(user, SIGNAL_CHECK_INTERVAL));
                 }
             });
             py.check_signals()?;
@@ -139,19 +139,19 @@ impl DriveTurns {
     }
 }
 
-impl Drop for DriveTurn<'_> {
+impl Drop for DriveAccessPermission<'_> {
     fn drop(&mut self) {
-        *self.0.lock_user_thread() = None;
-        self.0.turn_ended.notify_one();
+        *self.0.lock_thread_using_drive() = None;
+        self.0.drive_released.notify_one();
     }
 }
 
 /// A simulated drive that serves requests from Python.
 #[pyclass(frozen, module = "wearwell._native")]
 pub(crate) struct Device {
-    /// Record of which thread uses the drive, on which other threads wait.
-    turns: DriveTurns,
-    /// The simulated drive; only the thread that has the turn locks it.
+    /// Gives the drive to one thread at a time; other threads wait.
+    access_turns: DriveAccessTurns,
+    /// The simulated drive. A thread locks it only while `access_turns` gives it the drive.
     drive: Mutex<SteppedDrive>,
     /// Layout of the flash: channels, dies, planes, blocks and pages.
     geometry: Geometry,
@@ -160,7 +160,7 @@ pub(crate) struct Device {
     /// Whether the drive had lost power after the last request.
     is_powerless: AtomicBool,
     /// State of the GC victim policy in Python: it chooses victims, or an exception or ctrl-C has ended it.
-    policy_end: SharedPolicyEnd,
+    policy_state: SharedVictimPolicyState,
 }
 
 impl Device {
@@ -174,9 +174,9 @@ impl Device {
         Ok(lpn * u64::from(self.geometry.page_bytes))
     }
 
-    /// Converts `pages`, a number of logical pages, into bytes. Returns an error if a range of that length would reach
-    /// beyond the end of the drive from one of `offsets` (in bytes) on.
-    fn length_bytes_within_drive<const N: usize>(
+    /// Converts `pages`, the number of logical pages of a request, into bytes. Returns an error if a request of that
+    /// length would reach beyond the end of the drive from one of `offsets` (in bytes) on.
+    fn checked_length_bytes<const N: usize>(
         &self,
         pages: &Bound<'_, PyAny>,
         offsets: [u64; N],
@@ -196,7 +196,7 @@ impl Device {
         py: Python<'_>,
         call: impl FnOnce(&mut SteppedDrive) -> PyResult<T>,
     ) -> PyResult<T> {
-        let _turn = self.turns.wait_for_turn(py)?;
+        let _turn = self.access_turns.wait_for_turn(py)?;
         let mut drive = self.drive.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = call(&mut drive);
         self.is_powerless.store(drive.is_power_lost(), Ordering::Relaxed);
@@ -223,7 +223,7 @@ impl Device {
         call: impl FnOnce(&mut SteppedDrive) -> wearwell::Result<T>,
     ) -> PyResult<T> {
         drive.clear_flash_ops();
-        call(drive).map_err(|error| self.policy_end.policy_exception_or(engine_exception(&error)))
+        call(drive).map_err(|error| self.policy_state.policy_exception_or(engine_exception(&error)))
     }
 }
 
@@ -298,19 +298,19 @@ impl Device {
     ) -> PyResult<Self> {
         let mut drive =
             SteppedDrive::new(&configuration.config, design, footprint_pages).map_err(refusal_error)?;
-        let mut policy_end = SharedPolicyEnd::default();
+        let mut policy_state = SharedVictimPolicyState::default();
         if let Some((name, choose)) = victim_policy {
             let (policy, its_outcome) = python_victim_policy(name, choose, OnInterrupt::Raise);
             drive.set_user_victim_policy(policy);
-            policy_end = its_outcome;
+            policy_state = its_outcome;
         }
         Ok(Self {
-            turns: DriveTurns::default(),
+            access_turns: DriveAccessTurns::default(),
             geometry: drive.geometry().clone(),
             logical_pages: drive.logical_pages(),
             is_powerless: AtomicBool::new(false),
             drive: Mutex::new(drive),
-            policy_end,
+            policy_state,
         })
     }
 
@@ -359,7 +359,7 @@ impl Device {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let offset = self.offset_of_page("lpn", lpn)?;
         // Not more than the drive has: the bytes are allocated before the drive sees the request.
-        let length = self.length_bytes_within_drive(pages, [offset])?;
+        let length = self.checked_length_bytes(pages, [offset])?;
         let length = usize::try_from(length).expect("a simulated drive keeps its bytes in memory");
         PyBytes::new_with(py, length, |bytes| self.execute_request(py, |drive| drive.read(offset, bytes)))
     }
@@ -367,12 +367,12 @@ impl Device {
     /// Trims `pages` logical pages from the page `lpn` on.
     fn trim(&self, py: Python<'_>, lpn: &Bound<'_, PyAny>, pages: &Bound<'_, PyAny>) -> PyResult<()> {
         let offset = self.offset_of_page("lpn", lpn)?;
-        let length = self.length_bytes_within_drive(pages, [offset])?;
+        let length = self.checked_length_bytes(pages, [offset])?;
         self.execute_request(py, |drive| drive.trim(offset, length))
     }
 
-    /// Maps `pages` logical pages from `target` on to the contents of those from `source` on. If `relocate` is set, the
-    /// source pages are deallocated.
+    /// Remaps `pages` logical pages: those from `target` on get the contents of those from `source` on. If `relocate`
+    /// is set, the source pages are deallocated.
     fn remap(
         &self,
         py: Python<'_>,
@@ -384,7 +384,7 @@ impl Device {
         let mode = if relocate { RemapMode::Relocate } else { RemapMode::Copy };
         let target = self.offset_of_page("target", target)?;
         let source = self.offset_of_page("source", source)?;
-        let length = self.length_bytes_within_drive(pages, [target, source])?;
+        let length = self.checked_length_bytes(pages, [target, source])?;
         self.execute_request(py, |drive| drive.remap(target, source, length, mode))
     }
 
@@ -429,14 +429,15 @@ impl Device {
             "reads": report.page_and_spare_reads,
             "erases": report.erases,
             "battery_programs": report.battery_programs,
-            "battery_reads": report.battery_reads,
+            "battery_reads": report.battery_page_reads,
             "mapped_pages": report.mapped_pages,
             "steps": steps.into_iter().collect::<serde_json::Map<_, _>>(),
         })
         .to_string())
     }
 
-    /// Checks every invariant of the engine; raises `AssertionError` if one does not hold.
+    /// Checks every invariant of the drive's engine; raises `AssertionError` if one does not hold, and `PowerLoss` if
+    /// power is lost.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.with_drive(py, |drive| {
             require_power(drive)?;
@@ -466,12 +467,13 @@ impl Device {
         self.with_drive(py, |drive| {
             let operations = drive.flash_ops();
             Ok(operations
-                .map(|op| (kind(op.kind), op.cause.name(), op.plane.0, op.copy_or_nvram_line_count))
+                .map(|op| (kind(op.kind), op.cause.name(), op.plane.0, op.copied_page_or_nvram_line_count))
                 .collect())
         })
     }
 
-    /// Returns the drive's state as three lists of columns: of all flash pages, of all blocks and of all logical pages.
+    /// Returns the state of the drive's flash as three tables, each a list of columns: one row per flash page, per
+    /// block, and per logical page.
     fn view<'py>(&self, py: Python<'py>) -> PyResult<[Vec<NumpyColumn<'py>>; 3]> {
         let view = self.with_drive(py, |drive| {
             require_power(drive)?;
@@ -517,7 +519,7 @@ impl Device {
         ];
         let forms = LogicalPageForm::ALL.map(LogicalPageForm::name).to_vec();
         let of_logical = vec![
-            number_column(py, "ppn", view.first_page_of_lpn.iter().map(|place| place.map(|ppn| ppn.0))),
+            number_column(py, "ppn", view.first_flash_page_of_lpn.iter().map(|place| place.map(|ppn| ppn.0))),
             code_column(py, "form", view.form_of_lpn.iter().map(|&form| form as u8), forms),
         ];
         Ok([of_pages, of_blocks, of_logical])

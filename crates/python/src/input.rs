@@ -74,12 +74,12 @@ impl Input {
     ) -> PyResult<Self> {
         let options = OpenOptions {
             format: format.map(trace_format_named).transpose().map_err(refusal_error)?,
-            block_layer_stage: value_named("action", action, &BLKTRACE_ACTIONS)?.unwrap_or_default(),
-            time_unit: value_named("time_unit", time_unit, &TIME_UNITS)?,
-            assumed_op: value_named("assume", assume, &ASSUMED_OPS)?,
+            block_layer_stage: find_choice_named("action", action, &BLKTRACE_ACTIONS)?.unwrap_or_default(),
+            time_unit: find_choice_named("time_unit", time_unit, &TIME_UNITS)?,
+            assumed_op: find_choice_named("assume", assume, &ASSUMED_OPS)?,
             skips_bad_lines: skip_bad_lines,
             reads_payloads: bytes,
-            allows_missing_size_files: without_sidecars,
+            allows_absent_page_size_files: without_sidecars,
             columns: columns.map(str::parse::<CsvColumns>).transpose().map_err(refusal_error)?,
             trace_name: name,
         };
@@ -139,7 +139,7 @@ impl Input {
                 .unzip();
             let outcome = outcome.unwrap_or_default();
             let record = self.with_checked_plan(config, design, policy, |plan| {
-                let on_progress = &mut |progress| match outcome.victims_since_interruption() {
+                let on_progress = &mut |progress| match outcome.engine_victims_since_interruption() {
                     Some(_) => ControlFlow::Break(()),
                     None => watch.report_progress(progress),
                 };
@@ -153,8 +153,8 @@ impl Input {
                 partial_reason: record.partial_reason.map(with_python_argument_names),
                 ..record
             };
-            if let Some(victims) = outcome.victims_since_interruption() {
-                note_interruption_of_policy(&mut record, victims);
+            if let Some(victims) = outcome.engine_victims_since_interruption() {
+                note_victims_chosen_by_greedy_after_interrupt(&mut record, victims);
             }
             Ok(record.to_json())
         })
@@ -162,14 +162,14 @@ impl Input {
 }
 
 impl Input {
-    /// Creates the input from its source, without a survey of its extent.
+    /// Creates the input from its source. The input is not read yet to find which pages it touches.
     fn of_source(source: InputSource) -> Self {
         Self { source, cached_survey: Mutex::default() }
     }
 
-    /// Returns the input for the replay library. A workload is generated with the seed in its own specification or that
-    /// seed's default, not with the seed of a run.
-    pub(crate) fn without_run_seed(&self) -> PyResult<ReplayInput> {
+    /// Returns the input for the replay library. A workload is generated with the seed in its own specification
+    /// (without one: the default seed), never with the seed of a run.
+    pub(crate) fn to_replay_input_without_run_seed(&self) -> PyResult<ReplayInput> {
         match &self.source {
             InputSource::Trace { path, options, .. } => {
                 Ok(ReplayInput::Trace { path: path.clone(), options: options.clone() })
@@ -192,7 +192,7 @@ impl Input {
                 ReplayInput::of_generator_spec_with_default_seed(spec, config.seed())
                     .map_err(refusal_error)?
             }
-            InputSource::Trace { .. } => self.without_run_seed()?,
+            InputSource::Trace { .. } => self.to_replay_input_without_run_seed()?,
         };
         let plan = self.plan_of_run(config, &input)?;
         let plan = match policy {
@@ -226,7 +226,7 @@ impl Input {
 /// Notes in the record of a run that ctrl-C interrupted the victim policy, and that the engine chose the last `victims`
 /// victims. Marks the run as partial, even if all its requests were executed, because its figures are not those of the
 /// policy alone.
-fn note_interruption_of_policy(record: &mut RunRecord, victims: u64) {
+fn note_victims_chosen_by_greedy_after_interrupt(record: &mut RunRecord, victims: u64) {
     record.partial = true;
     record.partial_reason.get_or_insert_with(|| "interrupted".to_owned());
     record.notes.push(format!(
@@ -249,9 +249,13 @@ const TIME_UNITS: [(&str, TimeUnit); 3] =
 /// Operations that a trace without a column for the operation can be assumed to have, by their names in Python.
 const ASSUMED_OPS: [(&str, AssumedOp); 2] = [("reads", AssumedOp::Reads), ("writes", AssumedOp::Writes)];
 
-/// Returns the value that `name` selects from `known`; `None` if no name is given. Returns an error if the name is
-/// unknown; its message says that `what` is unknown.
-fn value_named<T: Copy>(what: &'static str, name: Option<&str>, known: &[(&str, T)]) -> PyResult<Option<T>> {
+/// Returns the value that `name` selects from the choices `known`; `None` if no name is given. Returns an error if the
+/// name is unknown; its message says that `what` is unknown.
+fn find_choice_named<T: Copy>(
+    what: &'static str,
+    name: Option<&str>,
+    known: &[(&str, T)],
+) -> PyResult<Option<T>> {
     let Some(name) = name else { return Ok(None) };
     match known.iter().find(|(other, _)| *other == name) {
         Some(&(_, value)) => Ok(Some(value)),

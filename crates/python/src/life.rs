@@ -11,7 +11,7 @@ use crate::input::Input;
 use crate::progress_watch::ProgressWatch;
 use crate::refusal_error;
 
-/// Parses the JSON of a record of lives; the error is a `WearwellError`.
+/// Parses the JSON record of simulated lives of drives; the error is a `WearwellError`.
 fn parse_life_record(record: &str) -> PyResult<LifeRecord> {
     LifeRecord::from_json(record).map_err(|error| {
         refusal_error(format!(
@@ -21,7 +21,7 @@ fn parse_life_record(record: &str) -> PyResult<LifeRecord> {
     })
 }
 
-/// Parses the JSON of several records of lives that are shown together.
+/// Parses the JSON of several records of simulated lives, which are shown together.
 fn parse_lives(records: &[String]) -> PyResult<Lives> {
     Ok(Lives::of_drives(records.iter().map(|record| parse_life_record(record)).collect::<PyResult<_>>()?))
 }

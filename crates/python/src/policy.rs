@@ -5,8 +5,8 @@
 //! with an error that has the exception's message, and the exception itself is then raised to the caller.
 //!
 //! Ctrl-C during a replay is no such exception: it ends the run with a partial result, as it does without a policy. The
-//! engine asks whether a run is to end only between requests, so it chooses the last victims itself, and the record has
-//! a note of their number.
+//! engine can end a run only between requests. Until then it chooses victims by the greedy policy; the record has a
+//! note of their number.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,24 +20,24 @@ use crate::columns::{NumpyColumn, PAGE_KINDS_BY_CODE, code_column, code_of, name
 
 /// State of a GC victim policy in Python: it chooses victims, or an exception or ctrl-C has ended it.
 #[derive(Default)]
-enum PolicyEnd {
-    /// The policy has not ended: it chooses the victims.
+enum VictimPolicyState {
+    /// The policy chooses the victims.
     #[default]
-    None,
+    Active,
     /// The policy raised an exception.
     Exception(PyErr),
-    /// Ctrl-C interrupted the policy. The number counts the victims that the engine has chosen since then.
-    Interruption(u64),
+    /// Ctrl-C interrupted the policy. The number counts the victims that the engine has chosen by itself since then.
+    Interrupted(u64),
 }
 
 /// State of a GC victim policy in Python (it chooses victims, or an exception or ctrl-C has ended it). The policy
 /// stores the state, and the caller of the engine reads it after a run or request.
 #[derive(Clone, Default)]
-pub(crate) struct SharedPolicyEnd(Arc<Mutex<PolicyEnd>>);
+pub(crate) struct SharedVictimPolicyState(Arc<Mutex<VictimPolicyState>>);
 
-impl SharedPolicyEnd {
+impl SharedVictimPolicyState {
     /// Locks the shared state of the policy.
-    fn lock(&self) -> MutexGuard<'_, PolicyEnd> {
+    fn lock(&self) -> MutexGuard<'_, VictimPolicyState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -45,17 +45,17 @@ impl SharedPolicyEnd {
     /// `otherwise`.
     pub(crate) fn policy_exception_or(&self, otherwise: PyErr) -> PyErr {
         match std::mem::take(&mut *self.lock()) {
-            PolicyEnd::Exception(raised) => raised,
-            PolicyEnd::None | PolicyEnd::Interruption(_) => otherwise,
+            VictimPolicyState::Exception(raised) => raised,
+            VictimPolicyState::Active | VictimPolicyState::Interrupted(_) => otherwise,
         }
     }
 
     /// Returns the number of victims that the engine has chosen since ctrl-C interrupted the policy; `None` if it was
     /// not interrupted.
-    pub(crate) fn victims_since_interruption(&self) -> Option<u64> {
+    pub(crate) fn engine_victims_since_interruption(&self) -> Option<u64> {
         match &*self.lock() {
-            PolicyEnd::Interruption(victims) => Some(*victims),
-            PolicyEnd::None | PolicyEnd::Exception(_) => None,
+            VictimPolicyState::Interrupted(victims) => Some(*victims),
+            VictimPolicyState::Active | VictimPolicyState::Exception(_) => None,
         }
     }
 }
@@ -80,7 +80,7 @@ struct PythonPolicy {
     /// Effect of ctrl-C while the Python function runs.
     on_interrupt: OnInterrupt,
     /// State of the policy (running, or ended by an exception or ctrl-C), shared with the caller of the engine.
-    policy_end: SharedPolicyEnd,
+    policy_state: SharedVictimPolicyState,
 }
 
 /// Creates a GC victim policy for the engine that calls `choose`, and the cell in which the policy stores whether and
@@ -89,10 +89,11 @@ pub(crate) fn python_victim_policy(
     name: String,
     choose: Py<PyAny>,
     on_interrupt: OnInterrupt,
-) -> (UserVictimPolicy, SharedPolicyEnd) {
-    let policy_end = SharedPolicyEnd::default();
-    let policy = PythonPolicy { name, python_function: choose, on_interrupt, policy_end: policy_end.clone() };
-    (UserVictimPolicy::new(policy), policy_end)
+) -> (UserVictimPolicy, SharedVictimPolicyState) {
+    let policy_state = SharedVictimPolicyState::default();
+    let policy =
+        PythonPolicy { name, python_function: choose, on_interrupt, policy_state: policy_state.clone() };
+    (UserVictimPolicy::new(policy), policy_state)
 }
 
 impl ChooseVictim for PythonPolicy {
@@ -101,12 +102,12 @@ impl ChooseVictim for PythonPolicy {
     }
 
     fn choose(&mut self, candidates: &VictimCandidates<'_>) -> Result<Option<BlockId>, String> {
-        if let PolicyEnd::Interruption(victims) = &mut *self.policy_end.lock() {
+        if let VictimPolicyState::Interrupted(victims) = &mut *self.policy_state.lock() {
             *victims += 1;
             return Ok(None);
         }
         let rows: Vec<VictimCandidate> = candidates.iter().collect();
-        let asked = (candidates.pool(), candidates.block_pages(), candidates.last_sequence_number());
+        let asked = (candidates.pool_number(), candidates.block_pages(), candidates.last_sequence_number());
         Python::attach(|py| {
             let answer = self
                 .python_function
@@ -115,11 +116,11 @@ impl ChooseVictim for PythonPolicy {
             chosen.map(|block| block.map(BlockId)).or_else(|error| {
                 if self.on_interrupt == OnInterrupt::EndRun && error.is_instance_of::<PyKeyboardInterrupt>(py)
                 {
-                    *self.policy_end.lock() = PolicyEnd::Interruption(1);
+                    *self.policy_state.lock() = VictimPolicyState::Interrupted(1);
                     return Ok(None);
                 }
                 let why = error.to_string();
-                *self.policy_end.lock() = PolicyEnd::Exception(error);
+                *self.policy_state.lock() = VictimPolicyState::Exception(error);
                 Err(why)
             })
         })

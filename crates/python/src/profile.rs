@@ -31,7 +31,7 @@ fn parse_profile(profile: &str) -> PyResult<Profile> {
     })
 }
 
-/// Returns an error if `sample` is out of range: one of `sample` pages is profiled, 1 to [`MAX_SAMPLE_DIVISOR`].
+/// Returns an error unless `sample` is from 1 to [`MAX_SAMPLE_DIVISOR`]. One in `sample` pages is profiled.
 fn require_valid_sample_divisor(sample: u64) -> PyResult<()> {
     if (1..=MAX_SAMPLE_DIVISOR).contains(&sample) {
         return Ok(());
@@ -60,8 +60,8 @@ fn profile_with_progress(
     })
 }
 
-/// Profiles the requests of an input, one of `sample` pages and contents, to its end or until ctrl-C. Returns the
-/// profile as JSON, and whether ctrl-C ended it.
+/// Profiles the requests of an input, to its end or until ctrl-C; only one in `sample` pages and contents is examined.
+/// Returns the profile as JSON, and whether ctrl-C ended it.
 #[pyfunction]
 #[pyo3(signature = (input, sample = 1, on_progress = None))]
 pub(crate) fn profile_requests(
@@ -71,7 +71,7 @@ pub(crate) fn profile_requests(
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, bool)> {
     require_valid_sample_divisor(sample)?;
-    let input = input.without_run_seed()?;
+    let input = input.to_replay_input_without_run_seed()?;
     profile_with_progress(py, on_progress, |progress| profile::profile_requests(&input, sample, progress))
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn run_mechanisms(
     profile: &str,
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let (input, mut profile) = (input.without_run_seed()?, parse_profile(profile)?);
+    let (input, mut profile) = (input.to_replay_input_without_run_seed()?, parse_profile(profile)?);
     py.detach(|| {
         let mut watch = ProgressWatch::new(on_progress);
         let ran = profile.measure_mechanism_savings(&configuration.config, &input, &mut |progress| {
@@ -143,7 +143,7 @@ pub(crate) fn write_trace_of_files(py: Python<'_>, path: PathBuf, target: PathBu
     })
 }
 
-/// Returns the command line's text of a profile.
+/// Returns a profile as the text that `wearwell profile` prints.
 #[pyfunction]
 pub(crate) fn table_of_profile(profile: &str) -> PyResult<String> {
     Ok(parse_profile(profile)?.to_table())

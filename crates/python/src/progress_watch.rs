@@ -34,7 +34,7 @@ impl ProgressWatch {
     /// continues.
     pub(crate) fn report_progress(
         &mut self,
-        Progress { phase, done_units: done, total_units: total }: Progress,
+        Progress { phase, done_work_units: done, total_work_units: total }: Progress,
     ) -> ControlFlow<()> {
         self.report_phase_progress(phase_name(phase), done, total)
     }
@@ -82,7 +82,7 @@ fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyKeyboardInterrupt>(py)
 }
 
-/// Returns the name of a phase of a run for the Python function.
+/// Returns the name of a phase of a run, as the Python progress callback of the user gets it.
 fn phase_name(phase: RunPhase) -> &'static str {
     match phase {
         RunPhase::Precondition => "precondition",

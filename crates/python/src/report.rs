@@ -56,8 +56,8 @@ pub(crate) fn html_page_of_sweep(
     Ok(html_report::html_page(&SweepResults { comparison: Comparison::of_runs(runs), failures }))
 }
 
-/// Scales the record of a run to a drive that exports `bytes` bytes: adds its lifetime in years. Returns it as JSON.
+/// Adds to the record of a run the lifetime in years of a drive that exports `bytes` bytes. Returns the record as JSON.
 #[pyfunction]
 pub(crate) fn scale_record_to_capacity(record: &str, bytes: u64) -> PyResult<String> {
-    Ok(parse_run_record(record)?.with_years_scaled_to(Some(bytes)).to_json())
+    Ok(parse_run_record(record)?.with_years_scaled_to_exported_bytes(Some(bytes)).to_json())
 }

@@ -33,17 +33,20 @@ fn main() {
     for text in WORKLOAD_SPECS {
         let mut spec: WorkloadSpec = text.parse().expect("a valid spec");
         spec.requests = requests;
-        println!("{:7.2} ns  {text}", best_of_five(requests, || generate_all_requests(&spec)));
+        println!(
+            "{:7.2} ns  {text}",
+            min_ns_per_item_of_five_runs(requests, || generate_all_requests(&spec))
+        );
     }
     for n in [1 << 21, (1 << 21) + 1, 3_000_000, 1 << 29] {
         let permutation = Permutation::new(n, 1);
-        let nanoseconds = best_of_five(requests, || permute(&permutation, requests));
+        let nanoseconds = min_ns_per_item_of_five_runs(requests, || permute(&permutation, requests));
         println!("{nanoseconds:7.2} ns  permutation of {n}");
     }
 }
 
 /// Calls `work` five times, and returns the least wall time in nanoseconds divided by `count`.
-fn best_of_five(count: u64, mut work: impl FnMut() -> u64) -> f64 {
+fn min_ns_per_item_of_five_runs(count: u64, mut work: impl FnMut() -> u64) -> f64 {
     let once = |_| {
         let start = Instant::now();
         black_box(work());

@@ -18,7 +18,7 @@ use wearwell_trace::{OpenOptions, TimeUnit};
 
 /// Names of the FTL designs that the `GeckoFTL` paper compares.
 const DESIGNS: [&str; 5] = ["dftl", "lazyftl", "u-ftl", "ib-ftl", "geckoftl"];
-/// Number of pages in a block of the paper's device.
+/// Number of pages in a block of the device in the `GeckoFTL` paper (SIGMOD 2016).
 const BLOCK_PAGES: u64 = 128;
 /// Smallest number of blocks of the simulated device.
 const MIN_DEVICE_BLOCKS: u64 = 512;
@@ -54,8 +54,8 @@ fn trace_input(path: &Path) -> Input {
     Input::Trace { path: path.to_owned(), options: OpenOptions { time_unit, ..OpenOptions::default() } }
 }
 
-/// Returns the configuration of the paper's device, with enough blocks for a trace that touches `footprint_pages`
-/// pages.
+/// Returns the configuration of the device in the `GeckoFTL` paper, with enough blocks for a trace that touches
+/// `footprint_pages` pages.
 fn config_for_footprint(footprint_pages: u64) -> Outcome<Config> {
     let pages = footprint_pages as f64 / 0.9 / 0.7;
     let blocks = ((pages / BLOCK_PAGES as f64).ceil() as u64).max(MIN_DEVICE_BLOCKS);

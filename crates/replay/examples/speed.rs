@@ -1,15 +1,16 @@
 //! Measures how fast replays are: `speed [millions] [case...]`. Without arguments all benchmark cases run, and
-//! `speed list` prints their names. A number replaces the millions of requests of every case. `once` runs every case
-//! once and leaves the reference loop out, as a profiler needs it.
+//! `speed list` prints their names. The argument `millions` sets the number of requests of every case, in millions.
+//! `once` runs every case once, without the reference loop, for use under a profiler.
 //!
 //! For each case are printed: host page writes per second of thread CPU time in the measured part (best of the
 //! repeats), write amplification, peak memory, and memory per physical page. Before every case, a reference loop of
 //! independent read-modify-writes at random places of 256 MiB is timed, which shows whether the machine is shared or
-//! slow. About 18 ns per access is a quiet machine of the kind that the project's goals were set on (12.5 ns where the
-//! system gives large memory pages). Figures of a run with much more are no measure of the code.
+//! slow. The project's speed goals assume about 18 ns per access (12.5 ns if the system provides large memory pages).
+//! If the loop takes much longer, the machine is busy: discard the figures of the run.
 //!
-//! Cases called `engine` call the device directly, in batches as the driver does, with the same random draws. The
-//! difference to the case of the same device is what the driver costs, its generator included.
+//! Cases with `engine` in their names call the device directly, in batches of equal size and with the same random draws
+//! as the replay driver. A `counts` case on the same device takes longer: the difference is the cost of the replay
+//! driver and its workload generator.
 
 use std::hint::black_box;
 use std::ops::ControlFlow::Continue;
@@ -44,19 +45,19 @@ struct BenchmarkCase {
     /// Number of times that the benchmark case is run; the fastest run counts.
     repeats: u32,
     /// Whether requests go through the replay driver or directly to the device.
-    request_path: RequestPath,
+    request_submission: RequestSubmission,
 }
 
 /// How the requests of a benchmark case reach the device.
 #[derive(Clone, Copy, PartialEq)]
-enum RequestPath {
+enum RequestSubmission {
     /// The replay driver issues the requests.
     Replay,
     /// The replay driver issues the requests at the times of a Poisson process, at 60 % of the rate that the device
     /// sustains with 256 requests in flight.
     OpenLoop,
     /// The benchmark calls the device directly, without the replay driver.
-    Engine,
+    DirectToDevice,
 }
 
 /// Base case, from which the others differ: the design `page-map` on an 8-GiB drive, without timing.
@@ -68,7 +69,7 @@ const PAGE_MAP: BenchmarkCase = BenchmarkCase {
     workload: "",
     million_requests: 10,
     repeats: 3,
-    request_path: RequestPath::Replay,
+    request_submission: RequestSubmission::Replay,
 };
 
 /// Settings of a deep queue in the event timing model: 256 requests are always in flight.
@@ -78,15 +79,16 @@ const DEEP_QUEUE_EVENT_SETTINGS: &[&str] =
 const DEEP_QUEUE_TIMELINE_SETTINGS: &[&str] =
     &["timing.mode=timeline", "replay.arrival=closed", "replay.queue_depth=256"];
 
-/// Base of the cases in which requests arrive at given times (open loop).
+/// Fields that all benchmark cases have in common in which requests arrive at given times (open loop).
 const OPEN_LOOP_CASE: BenchmarkCase = BenchmarkCase {
     device: "bench-8g",
     million_requests: 5,
-    request_path: RequestPath::OpenLoop,
+    request_submission: RequestSubmission::OpenLoop,
     ..PAGE_MAP
 };
 
-/// Base of the cases of the design `recyclable`, which revives dead pages; a tenth of the writes repeats a content.
+/// Fields that all benchmark cases of the design `recyclable` (which revives dead pages) have in common; a tenth of the
+/// writes repeats a content.
 const RECYCLABLE: BenchmarkCase = BenchmarkCase {
     design: "recyclable",
     settings: &["recycle.entries=131072"],
@@ -94,17 +96,18 @@ const RECYCLABLE: BenchmarkCase = BenchmarkCase {
     million_requests: 5,
     ..PAGE_MAP
 };
-/// Base of the cases of the design `remap`; a tenth of the writes repeats a content.
+/// Fields that all benchmark cases of the design `remap` have in common; a tenth of the writes repeats a content.
 const REMAP: BenchmarkCase =
     BenchmarkCase { design: "remap", workload: ",dup=0.1", million_requests: 5, ..PAGE_MAP };
-/// Base of the cases of the design `delta`; compressed differences take a fifth of a page on average.
+/// Fields that all benchmark cases of the design `delta` have in common; compressed differences take a fifth of a page
+/// on average.
 const DELTA: BenchmarkCase = BenchmarkCase {
     design: "delta",
     settings: &["content.model=unique:delta=0.2"],
     million_requests: 5,
     ..PAGE_MAP
 };
-/// Base of the cases of the design `integrated`, with duplicates and compressible pages.
+/// Fields that all benchmark cases of the design `integrated` have in common, with duplicates and compressible pages.
 const INTEGRATED: BenchmarkCase = BenchmarkCase {
     design: "integrated",
     settings: &["content.model=dup:share=0.1,compress=0.5"],
@@ -121,14 +124,19 @@ const WEARWELL: BenchmarkCase = BenchmarkCase {
 
 /// All benchmark cases, in the order in which they run and are printed.
 const CASES: [BenchmarkCase; 28] = [
-    BenchmarkCase { name: "engine-8g", request_path: RequestPath::Engine, ..PAGE_MAP },
+    BenchmarkCase { name: "engine-8g", request_submission: RequestSubmission::DirectToDevice, ..PAGE_MAP },
     BenchmarkCase { name: "counts-8g", ..PAGE_MAP },
-    BenchmarkCase { name: "engine-64g", device: "lab-64g", request_path: RequestPath::Engine, ..PAGE_MAP },
+    BenchmarkCase {
+        name: "engine-64g",
+        device: "lab-64g",
+        request_submission: RequestSubmission::DirectToDevice,
+        ..PAGE_MAP
+    },
     BenchmarkCase { name: "counts-64g", device: "lab-64g", ..PAGE_MAP },
     BenchmarkCase {
         name: "engine-512g",
         device: "lab-512g",
-        request_path: RequestPath::Engine,
+        request_submission: RequestSubmission::DirectToDevice,
         repeats: 1,
         ..PAGE_MAP
     },
@@ -216,7 +224,7 @@ struct CaseResult {
     write_amplification: f64,
     /// Largest memory of the process during the run, bytes.
     peak_rss_bytes: u64,
-    /// Number of physical pages of the simulated drive, by which the memory is divided.
+    /// Number of physical pages of the simulated drive; the printed memory per page is `peak_rss_bytes` divided by it.
     physical_pages: u64,
 }
 
@@ -239,8 +247,8 @@ fn input(case: &BenchmarkCase, config: &Config, requests: u64, more: &str) -> In
     Input::Workload(Box::new(spec.parse().expect("the workload is right")))
 }
 
-/// Runs `input` on the design of a benchmark case to its end, and returns the record with all results.
-fn record(case: &BenchmarkCase, config: &Config, input: &Input) -> RunRecord {
+/// Replays `input` on the design of a benchmark case to its end, and returns the run record.
+fn replay_case(case: &BenchmarkCase, config: &Config, input: &Input) -> RunRecord {
     let plan = Plan::new(config, input).expect("the workload fits");
     let record = plan.run(case.design, &mut |_| Continue(())).expect("the run succeeds");
     assert!(!record.partial, "{:?}", record.partial_reason);
@@ -248,9 +256,9 @@ fn record(case: &BenchmarkCase, config: &Config, input: &Input) -> RunRecord {
 }
 
 /// Runs a benchmark case through the replay driver; `more` are further keys of the workload's specification.
-fn run_through_driver(case: &BenchmarkCase, more: &str) -> CaseResult {
+fn run_through_replay_driver(case: &BenchmarkCase, more: &str) -> CaseResult {
     let config = config(case, case.settings.iter());
-    let record = record(case, &config, &input(case, &config, case.million_requests * 1_000_000, more));
+    let record = replay_case(case, &config, &input(case, &config, case.million_requests * 1_000_000, more));
     // A mixed workload counts its requests.
     let operations = record.host_page_writes + record.host_page_reads;
     CaseResult {
@@ -266,13 +274,13 @@ fn run_through_driver(case: &BenchmarkCase, more: &str) -> CaseResult {
 fn run_in_open_loop(case: &BenchmarkCase) -> CaseResult {
     let of_device = case.settings.iter().filter(|setting| setting.starts_with("device."));
     let config = config(case, of_device.chain(DEEP_QUEUE_EVENT_SETTINGS));
-    let record = record(case, &config, &input(case, &config, 500_000, ""));
+    let record = replay_case(case, &config, &input(case, &config, 500_000, ""));
     let rate = 0.6 * record.trace.requests as f64 / record.timing.device_s;
-    run_through_driver(case, &format!(",rate={rate:.0},arrival=poisson"))
+    run_through_replay_driver(case, &format!(",rate={rate:.0},arrival=poisson"))
 }
 
 /// Runs a benchmark case by calling the device directly, without the replay driver.
-fn run_without_driver(case: &BenchmarkCase) -> CaseResult {
+fn run_directly_on_device(case: &BenchmarkCase) -> CaseResult {
     let config = config(case, case.settings.iter());
     let resolved = config.resolve_device(1).expect("presets are possible");
     let parts = config.design_parts(case.design, &resolved).expect("the design exists");
@@ -327,10 +335,10 @@ fn measure_reference_access_ns() -> f64 {
 
 /// Runs a benchmark case as often as it demands, and returns the results of its fastest run.
 fn measure(case: &BenchmarkCase) -> CaseResult {
-    let once = |_| match case.request_path {
-        RequestPath::Replay => run_through_driver(case, ""),
-        RequestPath::OpenLoop => run_in_open_loop(case),
-        RequestPath::Engine => run_without_driver(case),
+    let once = |_| match case.request_submission {
+        RequestSubmission::Replay => run_through_replay_driver(case, ""),
+        RequestSubmission::OpenLoop => run_in_open_loop(case),
+        RequestSubmission::DirectToDevice => run_directly_on_device(case),
     };
     (0..case.repeats)
         .map(once)

@@ -12,10 +12,11 @@ use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 
-/// Victim policy: among the blocks with at most `margin` valid pages more than the emptiest block, chooses the one that
-/// was closed first.
+/// Victim policy that waits until blocks lose more valid pages (the policy `Patient` of the notebook on victim
+/// policies). Among the blocks with at most `margin` valid pages more than the emptiest block, it chooses the one
+/// closed first.
 struct Patient {
-    /// Number of valid pages by which a victim may exceed the emptiest block.
+    /// Number of valid pages that a victim may have more than the emptiest block.
     margin: u32,
 }
 

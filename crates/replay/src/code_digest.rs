@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 /// Returns a digest of all code that determines the figures of a run: the engine, the trace readers, the configuration
 /// and this crate, without comments and layout. A change of any of them may have changed every figure.
-pub fn code_digest_of_runs() -> String {
+pub fn simulation_code_digest() -> String {
     let around = [wearwell_trace::CODE_DIGEST, wearwell_config::CODE_DIGEST, env!("CODE_DIGEST")].join("-");
     format!("{}-{}", wearwell::CODE_DIGEST, short_sha256(&around))
 }

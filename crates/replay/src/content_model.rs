@@ -44,14 +44,14 @@ const CONTENT_NUMBER_BITS: u32 = u64::BITS - SIZE_CLASS_BITS;
 /// Mask of the lower bits of a fingerprint, which hold the permuted number of the content.
 const CONTENT_NUMBER_MASK: u64 = (1 << CONTENT_NUMBER_BITS) - 1;
 /// Smallest compressed size or delta size, as a share of the page size.
-const MIN_SIZE_RATIO: f64 = 0.01;
+const MIN_COMPRESSED_OR_DELTA_SIZE_RATIO: f64 = 0.01;
 /// Width of the page version in a content number, bits; the other bits hold the page number. After 2^20 versions the
 /// contents of a page repeat.
 const PAGE_VERSION_BITS: u32 = CONTENT_NUMBER_BITS - u32::BITS;
 
 /// Content models and their keys, for parsing and help.
 pub const CONTENT_MODEL_GRAMMAR: SpecGrammar = SpecGrammar {
-    kind_noun: "content model",
+    generator_noun: "content model",
     kinds: &[
         SpecKind { name: "unique", meaning: "no page repeats another", keys: &[] },
         SpecKind { name: "same", meaning: "all pages alike (and not zero)", keys: &[] },
@@ -136,9 +136,9 @@ pub enum ContentSource {
     /// Every write has content that was never written before.
     Unique,
     /// All writes have the same content.
-    Same,
-    /// A write repeats one of the first `pool_contents` distinct contents with the probability `repeat_probability`;
-    /// otherwise its content is new.
+    AlwaysSame,
+    /// A write repeats one of the first `pool_content_count` distinct contents with the probability
+    /// `repeat_probability`; otherwise its content is new.
     Duplicates {
         /// Probability that a write repeats an earlier content, once there is one to repeat.
         repeat_probability: f64,
@@ -146,7 +146,7 @@ pub enum ContentSource {
         /// `k^-theta`.
         theta: f64,
         /// Number of the oldest distinct contents that can be repeated.
-        pool_contents: u64,
+        pool_content_count: u64,
     },
     /// Every write draws its content independently from a fixed set, with zipf popularity.
     Zipf {
@@ -194,7 +194,7 @@ impl ContentModelSpec {
 
     /// Creates a content model in which a share of the writes are duplicates, with the default popularity and pool.
     pub fn with_duplicate_share(repeat_probability: f64) -> Self {
-        Self::new(ContentSource::Duplicates { repeat_probability, theta: 0.9, pool_contents: 100_000 })
+        Self::new(ContentSource::Duplicates { repeat_probability, theta: 0.9, pool_content_count: 100_000 })
     }
 }
 
@@ -217,11 +217,11 @@ impl FromStr for ContentModelSpec {
 fn parse_source(options: &SpecOptions) -> Result<ContentSource, SpecError> {
     Ok(match options.kind_name {
         "unique" => ContentSource::Unique,
-        "same" => ContentSource::Same,
+        "same" => ContentSource::AlwaysSame,
         "dup" => ContentSource::Duplicates {
             repeat_probability: options.number_value("share", 0.0..=1.0)?.unwrap_or(0.2),
             theta: options.number_value("theta", 0.0..=2.0)?.unwrap_or(0.9),
-            pool_contents: options.integer_value("pool", 1..=1 << 26)?.unwrap_or(100_000),
+            pool_content_count: options.integer_value("pool", 1..=1 << 26)?.unwrap_or(100_000),
         },
         "zipf" => ContentSource::Zipf {
             zipf_exponent: options.number_value("a", 0.0..=2.0)?.unwrap_or(0.2),
@@ -243,7 +243,7 @@ fn parse_size_ratio(
     sigma: &'static str,
 ) -> Result<Option<SizeRatioDistribution>, SpecError> {
     let spread = options.number_value(sigma, 0.0..=1.0)?;
-    match options.number_value(mean, MIN_SIZE_RATIO..=1.0)? {
+    match options.number_value(mean, MIN_COMPRESSED_OR_DELTA_SIZE_RATIO..=1.0)? {
         Some(mean) => Ok(Some(SizeRatioDistribution { mean, sigma: spread.unwrap_or(mean / 4.0) })),
         None if spread.is_some() => Err(SpecError::ConflictingKeys(format!(
             "{sigma} is the standard deviation of {mean}, which is not given: give {mean} too, or leave {sigma} out"
@@ -274,13 +274,14 @@ impl fmt::Display for ContentModelSpec {
 }
 
 impl ContentSource {
-    /// Returns the name of the source in a specification, and its keys if it has any.
+    /// Returns this source of contents as users write it in a workload specification: its name, and its `key=value` list
+    /// if it has one.
     fn kind_and_keys(self) -> (&'static str, Option<String>) {
         match self {
             Self::Unique => ("unique", None),
-            Self::Same => ("same", None),
-            Self::Duplicates { repeat_probability, theta, pool_contents } => {
-                ("dup", Some(format!("share={repeat_probability},theta={theta},pool={pool_contents}")))
+            Self::AlwaysSame => ("same", None),
+            Self::Duplicates { repeat_probability, theta, pool_content_count } => {
+                ("dup", Some(format!("share={repeat_probability},theta={theta},pool={pool_content_count}")))
             }
             Self::Zipf { zipf_exponent, distinct_contents } => {
                 ("zipf", Some(format!("a={zipf_exponent},contents={distinct_contents}")))
@@ -295,11 +296,11 @@ impl ContentSource {
     fn describe(self) -> String {
         match self {
             Self::Unique => "every page unique".into(),
-            Self::Same => "every page the same".into(),
-            Self::Duplicates { repeat_probability, theta, pool_contents } => {
+            Self::AlwaysSame => "every page the same".into(),
+            Self::Duplicates { repeat_probability, theta, pool_content_count } => {
                 let share = percent_text(repeat_probability);
                 format!(
-                    "{share} of written pages repeat one of the first {pool_contents} distinct contents (zipf {theta})"
+                    "{share} of written pages repeat one of the first {pool_content_count} distinct contents (zipf {theta})"
                 )
             }
             Self::Zipf { zipf_exponent, distinct_contents } => {
@@ -337,12 +338,12 @@ pub struct ContentModel {
     /// Probability that an overwrite writes the content that the page already holds.
     silent_write_probability: EventProbability,
     /// Number of versions that the current request goes back on each of its pages; 0 if it writes new versions.
-    versions_to_revert: u32,
-    /// For each page the number of versions (contents) created and the version that the page holds, for the source
-    /// `Reverts`.
-    page_versions: PageValues,
-    /// Number of contents in the pool from which duplicates are drawn, so far; the pool has the first distinct
-    /// contents.
+    revert_depth_versions: u32,
+    /// For each page: the number of versions (contents) created, and the version that the page holds. Used only with
+    /// the content source `Reverts`, which writes earlier versions of a page again.
+    page_versions: NumbersByPage,
+    /// Present number of contents in the pool from which duplicates are drawn. The pool holds the distinct contents
+    /// that were written first.
     duplicate_pool_len: u64,
     /// Fingerprints of the contents from which duplicates are drawn, oldest first; empty if contents are known by their
     /// numbers.
@@ -354,16 +355,17 @@ pub struct ContentModel {
     /// Sizes of deltas (compressed differences) by quantile; `None` leaves delta sizes unknown.
     delta_sizes: Option<SizeQuantiles>,
     /// Content that each page holds; present only if silent writes or deltas need it.
-    current_contents: Option<PageValues>,
+    current_contents: Option<NumbersByPage>,
     /// Whether the fingerprint of a content follows from its number alone. Tables then hold the number plus one, which
     /// takes 4 bytes, instead of the fingerprint.
-    knows_contents_by_number: bool,
+    identifies_contents_by_number: bool,
 }
 
 impl ContentModel {
-    /// Creates the model before its first write. Silent writes and deltas take memory in extents of 4096 pages, 4 bytes
-    /// per page, or 8 bytes for the sources `same` and `revert`, for pages that are compressed in chunks, and from 2^32
-    /// contents on. A pool of `dup` takes 8 bytes per content if pages are compressed in chunks.
+    /// Creates the model before its first write. For silent writes and deltas the model stores the content of each
+    /// page, in extents of 4096 pages. A page takes 4 bytes; it takes 8 bytes with the sources `same` and `revert`, if
+    /// pages are compressed in chunks, or if there are 2^32 contents or more. A pool of `dup` takes 8 bytes per content
+    /// if pages are compressed in chunks.
     pub fn new(spec: &ContentModelSpec, seed: u64) -> Self {
         let share = match spec.source {
             ContentSource::Duplicates { repeat_probability, .. }
@@ -375,7 +377,9 @@ impl ContentModel {
                 Zipf::new(distinct_contents, zipf_exponent)
             }
             ContentSource::Duplicates { theta, .. } => Zipf::new(1, theta),
-            ContentSource::Unique | ContentSource::Same | ContentSource::Reverts { .. } => Zipf::new(1, 0.0),
+            ContentSource::Unique | ContentSource::AlwaysSame | ContentSource::Reverts { .. } => {
+                Zipf::new(1, 0.0)
+            }
         };
         Self {
             spec: *spec,
@@ -384,19 +388,19 @@ impl ContentModel {
             created_contents: 0,
             duplicate_or_revert_probability: EventProbability::new(share),
             silent_write_probability: EventProbability::new(spec.silent_write_share),
-            versions_to_revert: 0,
-            page_versions: PageValues::default(),
+            revert_depth_versions: 0,
+            page_versions: NumbersByPage::default(),
             duplicate_pool_len: 0,
             duplicate_pool_fingerprints: Vec::new(),
             content_rank_distribution,
             compressed_sizes: spec.compressed_size_ratio.map(SizeQuantiles::new),
             delta_sizes: spec.delta_size_ratio.map(SizeQuantiles::new),
             current_contents: (spec.silent_write_share > 0.0 || spec.delta_size_ratio.is_some())
-                .then(PageValues::default),
-            knows_contents_by_number: match spec.source {
+                .then(NumbersByPage::default),
+            identifies_contents_by_number: match spec.source {
                 ContentSource::Zipf { .. } => true,
                 ContentSource::Unique | ContentSource::Duplicates { .. } => spec.chunk_pages == 1,
-                ContentSource::Same | ContentSource::Reverts { .. } => false,
+                ContentSource::AlwaysSame | ContentSource::Reverts { .. } => false,
             },
         }
     }
@@ -428,7 +432,7 @@ impl ContentModel {
                 !self.seed ^ self.page_write_count.wrapping_mul(GOLDEN_RATIO_64),
             ));
             let goes_back = self.duplicate_or_revert_probability.draw_occurrence(&mut rng);
-            self.versions_to_revert =
+            self.revert_depth_versions =
                 if goes_back { (1 + rng.next_u64().trailing_zeros()).min(max_versions_back) } else { 0 };
         }
         for page in pages {
@@ -514,7 +518,10 @@ impl ContentModel {
         if let Some(current) = &mut self.current_contents {
             current.set(page, new);
         }
-        self.descriptor(self.fingerprint_of_value(new), old.map(|old| self.fingerprint_of_value(old)))
+        self.descriptor(
+            self.fingerprint_of_table_value(new),
+            old.map(|old| self.fingerprint_of_table_value(old)),
+        )
     }
 
     /// Chooses the content that a write stores in `page`. Returns its fingerprint, or its number plus one if contents
@@ -522,13 +529,13 @@ impl ContentModel {
     fn choose_content(&mut self, page: u64, rng: &mut SplitMix64) -> u64 {
         match self.spec.source {
             ContentSource::Unique => self.create_content(page),
-            ContentSource::Same => self.fingerprint_of_content(0, self.seed),
+            ContentSource::AlwaysSame => self.fingerprint_of_content(0, self.seed),
             ContentSource::Zipf { .. } => self.content_rank_distribution.draw(rng) + 1,
             ContentSource::Duplicates { .. } => {
                 if self.duplicate_pool_len > 0 && self.duplicate_or_revert_probability.draw_occurrence(rng) {
                     let rank = self.content_rank_distribution.draw(rng);
                     // The contents of the pool are the first ones, so the oldest has the number 0.
-                    return if self.knows_contents_by_number {
+                    return if self.identifies_contents_by_number {
                         rank
                     } else {
                         self.duplicate_pool_fingerprints[rank as usize - 1]
@@ -542,20 +549,24 @@ impl ContentModel {
         }
     }
 
-    /// Returns the fingerprint of a content from `value`, its representation in the model's tables: its fingerprint, or
-    /// its number plus one.
+    /// Returns the fingerprint of a content. `value` is what the model's tables hold for the content: the fingerprint
+    /// itself, or the number of the content plus one.
     #[inline]
-    fn fingerprint_of_value(&self, value: u64) -> u64 {
-        if self.knows_contents_by_number { self.fingerprint_of_content(value - 1, value - 1) } else { value }
+    fn fingerprint_of_table_value(&self, value: u64) -> u64 {
+        if self.identifies_contents_by_number {
+            self.fingerprint_of_content(value - 1, value - 1)
+        } else {
+            value
+        }
     }
 
-    /// Chooses the content that the current request writes to `page`: an earlier version of the page, or a new version
-    /// if the page has no version that old.
+    /// Chooses the content that the current request writes to `page`: the version that is `revert_depth_versions` older
+    /// than the present one, or a new version if the page has too few versions.
     fn revert_or_create_content(&mut self, page: u64) -> u64 {
         let known = self.page_versions.get(page).unwrap_or(0);
         let (made, held) = (known >> 32, known & u64::from(u32::MAX));
-        let older = held.saturating_sub(u64::from(self.versions_to_revert));
-        let is_new = self.versions_to_revert == 0 || older == 0;
+        let older = held.saturating_sub(u64::from(self.revert_depth_versions));
+        let is_new = self.revert_depth_versions == 0 || older == 0;
         let (made, held) = if is_new { (made + 1, made + 1) } else { (made, older) };
         self.page_versions.set(page, made << 32 | held);
         let number = page << PAGE_VERSION_BITS | held & ((1 << PAGE_VERSION_BITS) - 1);
@@ -567,7 +578,7 @@ impl ContentModel {
     fn create_content(&mut self, page: u64) -> u64 {
         let number = self.created_contents;
         self.created_contents += 1;
-        if self.knows_contents_by_number {
+        if self.identifies_contents_by_number {
             number + 1
         } else {
             self.fingerprint_of_content(number, page / u64::from(self.spec.chunk_pages))
@@ -578,16 +589,16 @@ impl ContentModel {
     /// is recomputed only when the size of the pool reaches a power of two, or when the pool is full, which is at most
     /// 27 times. Between these moments the distribution covers the contents that the pool had at the last one.
     fn add_to_pool(&mut self, content: u64) {
-        let ContentSource::Duplicates { theta, pool_contents, .. } = self.spec.source else { return };
+        let ContentSource::Duplicates { theta, pool_content_count, .. } = self.spec.source else { return };
         let len = self.duplicate_pool_len + 1;
-        if len > pool_contents {
+        if len > pool_content_count {
             return;
         }
         self.duplicate_pool_len = len;
-        if !self.knows_contents_by_number {
+        if !self.identifies_contents_by_number {
             self.duplicate_pool_fingerprints.push(content);
         }
-        if len.is_power_of_two() || len == pool_contents {
+        if len.is_power_of_two() || len == pool_content_count {
             self.content_rank_distribution = Zipf::new(len, theta);
         }
     }
@@ -607,11 +618,14 @@ impl ContentModel {
     fn descriptor(&self, new: u64, old: Option<u64>) -> ContentDescriptor {
         let mut descriptor = ContentDescriptor::of_fingerprint(Fingerprint(new));
         if let Some(sizes) = &self.compressed_sizes {
-            descriptor.compressed_bytes = sizes.size_bytes_of_hash(new);
+            descriptor.compressed_bytes = sizes.size_bytes_selected_by_hash(new);
         }
         if let (Some(sizes), Some(old)) = (&self.delta_sizes, old) {
-            descriptor.delta_bytes =
-                if new == old { 0 } else { sizes.size_bytes_of_hash(mix_bits(new ^ old.rotate_left(32))) };
+            descriptor.delta_bytes = if new == old {
+                0
+            } else {
+                sizes.size_bytes_selected_by_hash(mix_bits(new ^ old.rotate_left(32)))
+            };
         }
         descriptor
     }
@@ -636,23 +650,25 @@ impl SizeQuantiles {
     /// Computes the table of sizes at the quantiles of this distribution of size ratios.
     fn new(ratio: SizeRatioDistribution) -> Self {
         let classes = 1u32 << SIZE_CLASS_BITS;
-        let size =
-            |class| clipped_size_bytes(ratio, normal_quantile((f64::from(class) + 0.5) / f64::from(classes)));
+        let size = |class| {
+            size_bytes_at_deviations(ratio, normal_quantile((f64::from(class) + 0.5) / f64::from(classes)))
+        };
         Self((0..classes).map(size).collect())
     }
 
     /// Returns the size in bytes (of a compressed page, or of a delta) that the upper 12 bits of a fingerprint or hash
     /// select.
     #[inline]
-    fn size_bytes_of_hash(&self, bits: u64) -> u16 {
+    fn size_bytes_selected_by_hash(&self, bits: u64) -> u16 {
         self.0[(bits >> CONTENT_NUMBER_BITS) as usize]
     }
 }
 
-/// Returns the mean plus `deviations` standard deviations as a size in bytes, at least 0.01 page and at most one.
+/// Returns the size in bytes that is `deviations` standard deviations greater than the mean; at least 0.01 page and at
+/// most one page.
 #[expect(clippy::cast_sign_loss, reason = "the ratio is at least 0.01")]
-fn clipped_size_bytes(ratio: SizeRatioDistribution, deviations: f64) -> u16 {
-    let share = (ratio.mean + ratio.sigma * deviations).clamp(MIN_SIZE_RATIO, 1.0);
+fn size_bytes_at_deviations(ratio: SizeRatioDistribution, deviations: f64) -> u16 {
+    let share = (ratio.mean + ratio.sigma * deviations).clamp(MIN_COMPRESSED_OR_DELTA_SIZE_RATIO, 1.0);
     (share * PAGE_BYTES as f64).round() as u16
 }
 
@@ -672,44 +688,46 @@ fn normal_quantile(p: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Number of pages in an extent of [`PageValues`], the unit in which its memory is allocated.
+/// Number of pages in an extent of [`NumbersByPage`], the unit in which its memory is allocated.
 const PAGES_PER_EXTENT: usize = 4096;
 
-/// Table with a number for each written page, such as the content that the page holds; 0 means no value. Extents are
-/// allocated at their first write, so that a sparse trace over a large address space takes little memory.
+/// Table with a number for each written page, which stands for a content or a version; 0 means that the page has none.
+/// Extents are allocated at their first write, so that a sparse trace over a large address space takes little memory.
 #[derive(Clone, Debug, Default)]
-struct PageValues {
-    /// Extents in the order of their page numbers, up to the last written one.
+struct NumbersByPage {
+    /// Extents (ranges of [`PAGES_PER_EXTENT`] pages) in the order of their page numbers, up to the last one with a
+    /// written page.
     extents: Vec<Extent>,
 }
 
-/// Numbers of [`PAGES_PER_EXTENT`] successive pages, 4 or 8 bytes each. Four bytes, as long as all numbers fit, halve
-/// the memory of a model that numbers its contents.
+/// Content numbers (which content a page has) of [`PAGES_PER_EXTENT`] successive logical pages. Each takes 4 bytes as
+/// long as all numbers of the extent fit, otherwise 8.
 #[derive(Clone, Debug, Default)]
 enum Extent {
-    /// No page of the extent has a number; the extent takes no memory.
+    /// No number is stored for any page of the extent; the extent takes no memory.
     #[default]
     Unwritten,
-    /// Numbers of 4 bytes, one per page.
-    Narrow(Box<[u32]>),
-    /// Numbers of 8 bytes, one per page.
-    Wide(Box<[u64]>),
+    /// The number stored for each page, 4 bytes each.
+    FourByteNumbers(Box<[u32]>),
+    /// The number stored for each page, 8 bytes each.
+    EightByteNumbers(Box<[u64]>),
 }
 
-impl PageValues {
-    /// Returns the number of `page`; `None` if the page has none.
+impl NumbersByPage {
+    /// Returns the number stored for `page`; `None` if there is none.
     #[inline]
     fn get(&self, page: u64) -> Option<u64> {
         let at = page as usize % PAGES_PER_EXTENT;
         let value = match self.extents.get(page as usize / PAGES_PER_EXTENT)? {
             Extent::Unwritten => return None,
-            Extent::Narrow(values) => values[at].into(),
-            Extent::Wide(values) => values[at],
+            Extent::FourByteNumbers(values) => values[at].into(),
+            Extent::EightByteNumbers(values) => values[at],
         };
         Some(value).filter(|value| *value != 0)
     }
 
-    /// Sets the number of `page`, and allocates or widens its extent if needed.
+    /// Stores the number `value` for `page`. If needed, allocates the extent of the page, or widens it to 8-byte
+    /// numbers.
     fn set(&mut self, page: u64, value: u64) {
         let extent = page as usize / PAGES_PER_EXTENT;
         if extent >= self.extents.len() {
@@ -718,7 +736,7 @@ impl PageValues {
         self.extents[extent].set(page as usize % PAGES_PER_EXTENT, value);
     }
 
-    /// Removes the number of `page`.
+    /// Removes the number stored for `page`.
     fn clear(&mut self, page: u64) {
         if self.get(page).is_some() {
             self.set(page, 0);
@@ -727,25 +745,27 @@ impl PageValues {
 }
 
 impl Extent {
-    /// Sets the number of the page at index `at` of this extent.
+    /// Stores the number `value` for the page at index `at` of this extent.
     #[inline]
     fn set(&mut self, at: usize, value: u64) {
         match (self, u32::try_from(value)) {
-            (Self::Narrow(values), Ok(value)) => values[at] = value,
-            (Self::Wide(values), _) => values[at] = value,
-            (extent, _) => extent.set_with_room_for(at, value),
+            (Self::FourByteNumbers(values), Ok(value)) => values[at] = value,
+            (Self::EightByteNumbers(values), _) => values[at] = value,
+            (extent, _) => extent.widen_and_set(at, value),
         }
     }
 
-    /// Makes room for a number in an extent, and sets it: an unwritten extent is allocated, and an extent of 4-byte
-    /// numbers is widened to 8 bytes if the number needs them.
+    /// Stores the number `value` for the page at index `at`, and enlarges the extent before: an unwritten extent is
+    /// allocated, and an extent of 4-byte numbers is widened to 8 bytes if the number needs them.
     #[cold]
-    fn set_with_room_for(&mut self, at: usize, value: u64) {
+    fn widen_and_set(&mut self, at: usize, value: u64) {
         *self = match (std::mem::take(self), u32::try_from(value)) {
-            (Self::Unwritten, Ok(_)) => Self::Narrow(vec![0; PAGES_PER_EXTENT].into()),
-            (Self::Unwritten, Err(_)) => Self::Wide(vec![0; PAGES_PER_EXTENT].into()),
-            (Self::Narrow(values), _) => Self::Wide(values.iter().map(|&value| value.into()).collect()),
-            (wide @ Self::Wide(_), _) => wide,
+            (Self::Unwritten, Ok(_)) => Self::FourByteNumbers(vec![0; PAGES_PER_EXTENT].into()),
+            (Self::Unwritten, Err(_)) => Self::EightByteNumbers(vec![0; PAGES_PER_EXTENT].into()),
+            (Self::FourByteNumbers(values), _) => {
+                Self::EightByteNumbers(values.iter().map(|&value| value.into()).collect())
+            }
+            (wide @ Self::EightByteNumbers(_), _) => wide,
         };
         self.set(at, value);
     }
@@ -760,11 +780,11 @@ mod tests {
 
     use super::*;
 
-    /// Numbers of pages keep their values in extents of 4 bytes and of 8 bytes per page.
+    /// [`NumbersByPage`] returns the numbers stored for pages, from extents with 4 bytes per page and with 8.
     #[test]
-    fn values_of_pages_are_kept_whether_narrow_or_wide() {
+    fn numbers_of_pages_are_kept_in_4_and_in_8_bytes() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
-        let (mut values, mut model) = (PageValues::default(), HashMap::new());
+        let (mut values, mut model) = (NumbersByPage::default(), HashMap::new());
         for k in 0..200_000_u64 {
             let page = random.random_range(0..5 * PAGES_PER_EXTENT as u64);
             let value = random.random_range(1..1000) << if k > 50_000 && page % 3 == 0 { 40 } else { 0 };

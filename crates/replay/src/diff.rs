@@ -74,7 +74,7 @@ pub enum DiffError {
         "the first file contains {first_list_name} and the second {second_list_name}, which have no figures in common: \
          give two results of the same command"
     )]
-    DifferentKinds {
+    DifferentRecordKinds {
         /// Name of the list of records in the first file.
         first_list_name: &'static str,
         /// Name of the list of records in the second file.
@@ -121,9 +121,9 @@ fn into_json_object(value: Value) -> Option<Map<String, Value>> {
 pub struct Difference {
     /// Name of the field, with dots for fields inside others: `lifetime.years`.
     pub field: String,
-    /// Value of the field in the first file.
+    /// Value of the field in the first file (a).
     pub a: Option<Value>,
-    /// Value of the field in the second file.
+    /// Value of the field in the second file (b).
     pub b: Option<Value>,
     /// For a setting: where the value in the first and in the second file comes from (`default`, `set`, `file
     /// drive.toml:3`, ..). Absent for other fields, and if a file does not record it.
@@ -137,7 +137,7 @@ pub struct RunPair {
     pub title: String,
     /// Fields that differ and describe what was run, such as settings.
     pub causes: Vec<Difference>,
-    /// Fields that differ and are results.
+    /// Differences in results: fields with results whose values differ.
     pub results: Vec<Difference>,
 }
 
@@ -146,9 +146,9 @@ pub struct RunPair {
 pub struct Diff {
     /// Runs of the two files that were compared with each other.
     pub pairs: Vec<RunPair>,
-    /// Titles of runs that only the first file contains.
+    /// Titles of runs that only the first file (a) contains.
     pub only_a: Vec<String>,
-    /// Titles of runs that only the second file contains.
+    /// Titles of runs that only the second file (b) contains.
     pub only_b: Vec<String>,
 }
 
@@ -164,10 +164,10 @@ impl Diff {
     /// times the larger of both (0: only identical numbers).
     ///
     /// # Errors
-    /// [`DiffError::DifferentKinds`] if the files contain results of different kinds.
+    /// [`DiffError::DifferentRecordKinds`] if the files contain results of different kinds.
     pub fn of_files(a: ResultFile, b: ResultFile, within: f64) -> Result<Self, DiffError> {
         if a.list_name != b.list_name {
-            return Err(DiffError::DifferentKinds {
+            return Err(DiffError::DifferentRecordKinds {
                 first_list_name: a.list_name,
                 second_list_name: b.list_name,
             });
@@ -211,7 +211,8 @@ impl Diff {
 }
 
 impl RunPair {
-    /// Compares the records of two runs; numbers that differ by at most `within` times the larger count as equal.
+    /// Compares the records of two runs. Two numbers count as equal if their difference is at most `within` times the
+    /// larger one.
     fn of_records(a: &Map<String, Value>, b: &Map<String, Value>, within: f64) -> Self {
         let (of_a, of_b) = (record_title(a), record_title(b));
         let title = if of_a == of_b { of_a } else { format!("{of_a} | {of_b}") };
@@ -464,7 +465,7 @@ mod tests {
         let lives = parse_result_file(r#"{"drives": []}"#);
         assert!(matches!(
             Diff::of_files(parse_result_file(RUN_JSON), lives, 0.0),
-            Err(DiffError::DifferentKinds { .. })
+            Err(DiffError::DifferentRecordKinds { .. })
         ));
     }
 

@@ -112,7 +112,7 @@ impl Input {
         if let Some(aging) = aged_by {
             survey.add_input(aging, builder.as_mut())?;
             survey.aging_requests = std::mem::take(&mut survey.requests);
-            (survey.has_different_times, survey.first_request_ns) = (false, None);
+            (survey.has_distinct_request_times, survey.first_request_ns) = (false, None);
         }
         match self {
             Self::Workload(spec) => survey.set_workload_extent(spec),
@@ -147,8 +147,8 @@ struct RequestTotals {
     requests: u64,
     /// End of the highest byte range that the requests touch, bytes.
     end_offset_bytes: u64,
-    /// Whether at least two requests have different times.
-    has_different_times: bool,
+    /// Whether at least two requests of the host model have different arrival times.
+    has_distinct_request_times: bool,
 }
 
 impl RequestTotals {
@@ -171,7 +171,7 @@ impl RequestTotals {
         let extent = Self {
             requests: survey.requests,
             end_offset_bytes: survey.end_offset_bytes,
-            has_different_times: survey.has_different_times,
+            has_distinct_request_times: survey.has_distinct_request_times,
         };
         REQUEST_TOTALS_BY_SPEC.lock().unwrap_or_else(PoisonError::into_inner).insert(name, extent);
         extent
@@ -184,7 +184,7 @@ fn suggest_workload_or_host_model(error: SpecError) -> SpecError {
     let kinds = workload::WORKLOAD_GRAMMAR.kinds.iter().chain(host_models::HOST_MODEL_GRAMMAR.kinds);
     let valid: Vec<&'static str> = kinds.map(|kind| kind.name).collect();
     let nearest_name = workload::spec_grammar::most_similar_name(&name, &valid);
-    SpecError::UnknownKind { kind_noun: "workload", name, nearest_name, valid_names: valid.join(", ") }
+    SpecError::UnknownKind { generator_noun: "workload", name, nearest_name, valid_names: valid.join(", ") }
 }
 
 impl InputReader {
@@ -234,8 +234,8 @@ pub struct InputSurvey {
     pub has_several_devices: bool,
     /// Whether at least one write of the input, or of the trace that ages the device before it, brings no content.
     pub has_writes_without_content: bool,
-    /// Whether at least two requests of the input have different times.
-    pub has_different_times: bool,
+    /// Whether at least two requests of the input have different arrival times.
+    pub has_distinct_request_times: bool,
     /// Time of the first request of the input, nanoseconds.
     first_request_ns: Option<u64>,
     /// Table that maps the pages touched by a trace to dense page numbers; for traces only.
@@ -252,16 +252,17 @@ impl InputSurvey {
         self.end_offset_bytes =
             self.end_offset_bytes.max(spec.working_set_pages * wearwell_trace::PAGE_BYTES);
         self.has_writes_without_content |= spec.content.is_none();
-        self.has_different_times = spec.arrival != workload::ArrivalProcess::Untimed;
+        self.has_distinct_request_times = spec.arrival != workload::ArrivalProcess::Untimed;
     }
 
-    /// Adds the extent of `input` to this extent; if `builder` is given, also the pages that the input touches.
+    /// Adds the requests of `input` to this survey: their number, end address and times. If `builder` is given, also
+    /// adds the pages that the input touches.
     fn add_input(&mut self, input: &Input, builder: Option<&mut FootprintBuilder>) -> Result<(), TraceError> {
         match (input, builder) {
             (Input::Host(spec), None) => {
                 let extent = RequestTotals::of_host_model(spec);
                 self.requests += extent.requests;
-                self.has_different_times |= extent.has_different_times;
+                self.has_distinct_request_times |= extent.has_distinct_request_times;
                 self.end_offset_bytes = self.end_offset_bytes.max(extent.end_offset_bytes);
                 Ok(())
             }
@@ -269,7 +270,8 @@ impl InputSurvey {
         }
     }
 
-    /// Counts the requests of an input in this extent; if `builder` is given, also the pages that they touch.
+    /// Reads all requests of an input and adds them to this survey. If `builder` is given, also adds the pages that
+    /// they touch.
     fn count_requests(
         &mut self,
         requests: &mut InputReader,
@@ -291,10 +293,11 @@ impl InputSurvey {
         }
     }
 
-    /// Counts one request in this extent.
+    /// Adds one request to this survey.
     fn count_request(&mut self, request: &Request) {
         self.requests += 1;
-        self.has_different_times |= *self.first_request_ns.get_or_insert(request.time_ns) != request.time_ns;
+        self.has_distinct_request_times |=
+            *self.first_request_ns.get_or_insert(request.time_ns) != request.time_ns;
         if request.len_bytes > 0 {
             let before = self.last_device_number.replace(request.device);
             self.has_several_devices |= before.is_some_and(|before| before != request.device);

@@ -1,8 +1,9 @@
 //! Results as JSON text, and back.
 //!
-//! The compiler makes the code that writes and reads a type as JSON anew in each crate that asks for it, and for a
-//! result, which contains the whole configuration, that is a lot. These functions are not generic, so it is made once,
-//! here, and only for JSON in one line: the other forms are made of that text.
+//! The code that writes and reads a type as JSON is generic, so the compiler repeats it in each crate that calls it.
+//! For results it is large, because they contain the whole configuration. The functions of this module are not generic,
+//! so that the code is compiled only once. It is compiled only for JSON in one line; the other forms are derived from
+//! that text.
 
 use serde_json::Value;
 

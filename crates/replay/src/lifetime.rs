@@ -14,7 +14,7 @@ use wearwell::lifetime::{
     remaining_endurance_bytes,
 };
 use wearwell::nand::{Nand, SimNand};
-use wearwell::store::Store;
+use wearwell::store::FlashPageStore;
 use wearwell::{Device, Error};
 
 use crate::record::{LifetimeRecord, SchemeRecord};
@@ -22,7 +22,7 @@ use crate::steadiness::Steadiness;
 
 /// Latest time at which a throttled write may start: 292 years of simulated time, half of what the clock of the timing
 /// engine can represent, so that sums with the times of operations do not overflow.
-const MAX_START_NS: u64 = u64::MAX / 2;
+const MAX_THROTTLED_WRITE_START_NS: u64 = u64::MAX / 2;
 
 /// Lifetime management of one run (choice of write-saving schemes, throttling), with its counters for the run record.
 #[derive(Clone, Debug)]
@@ -90,8 +90,8 @@ impl LifetimeManagement {
     /// later time if the request is a host write and writes are throttled.
     ///
     /// # Errors
-    /// [`Error::ThrottledForever`] if a write would start after [`MAX_START_NS`], because the drive has used up its
-    /// rated cycles; errors of the device if schemes are switched.
+    /// [`Error::ThrottledForever`] if a write would start after [`MAX_THROTTLED_WRITE_START_NS`], because the drive has
+    /// used up its rated cycles; errors of the device if schemes are switched.
     pub(crate) fn admit_request_and_get_start_ns(
         &mut self,
         device: &mut Device<SimNand>,
@@ -106,9 +106,9 @@ impl LifetimeManagement {
             match self.lifetime_controller.delay_ns(now_ns, flash_bytes) {
                 delay_ns if is_write && delay_ns > 0 => {
                     now_ns = now_ns.saturating_add(delay_ns);
-                    if now_ns > MAX_START_NS {
+                    if now_ns > MAX_THROTTLED_WRITE_START_NS {
                         return Err(Error::ThrottledForever {
-                            max_years: MAX_START_NS / (YEAR_S * 1_000_000_000),
+                            max_years: MAX_THROTTLED_WRITE_START_NS / (YEAR_S * 1_000_000_000),
                         });
                     }
                     self.total_throttle_delay_ns += delay_ns;
@@ -185,8 +185,8 @@ impl LifetimeManagement {
         let remaining_bytes = endurance_bytes_left(device.ftl().store(), self.endurance_cycles, erases)
             .min(self.endurance_bytes_at_start.saturating_sub(activity.flash_bytes));
         let schemes = self.lifetime_controller.options().schemes.iter();
-        let schemes = schemes.map(|scheme| device.ftl().scheme_bytes(scheme.kind)).collect();
-        LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, scheme_bytes: schemes }
+        let schemes = schemes.map(|scheme| device.ftl().scheme_byte_counts(scheme.kind)).collect();
+        LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, scheme_byte_counts: schemes }
     }
 
     /// Returns for how many nanoseconds throttling would delay a write that arrived at `now_ns`, after the last request
@@ -231,23 +231,25 @@ fn programmed_bytes(device: &Device<SimNand>) -> u64 {
 
 /// Returns the blocks that were good when the drive was new. Blocks that are bad from the factory are never erased, and
 /// have no cycles that a workload could use.
-pub(crate) fn blocks_good_from_factory(store: &Store<SimNand>) -> impl Iterator<Item = BlockId> + Clone + '_ {
+pub(crate) fn blocks_good_from_factory(
+    store: &FlashPageStore<SimNand>,
+) -> impl Iterator<Item = BlockId> + Clone + '_ {
     let is_good = |&block: &BlockId| !store.nand().is_bad(block) || store.nand().erase_count(block) > 0;
     (0..store.geometry().blocks()).map(BlockId).filter(is_good)
 }
 
 /// Returns the number of physical blocks that were good when the drive was new; each block of a superblock counts.
-pub(crate) fn physical_blocks_good_from_factory(store: &Store<SimNand>) -> u64 {
+pub(crate) fn physical_blocks_good_from_factory(store: &FlashPageStore<SimNand>) -> u64 {
     blocks_good_from_factory(store).count() as u64 * u64::from(store.geometry().superblock_planes)
 }
 
 /// Returns the number of pages in the blocks that were good when the drive was new.
-fn pages_good_from_factory(store: &Store<SimNand>) -> f64 {
+fn pages_good_from_factory(store: &FlashPageStore<SimNand>) -> f64 {
     physical_blocks_good_from_factory(store) as f64 * f64::from(store.geometry().pages_per_block)
 }
 
 /// Returns how many bytes can still be programmed within the rated cycles after `erases` erases of physical blocks.
-fn endurance_bytes_left(store: &Store<SimNand>, endurance_cycles: u32, erases: u64) -> u64 {
+fn endurance_bytes_left(store: &FlashPageStore<SimNand>, endurance_cycles: u32, erases: u64) -> u64 {
     let geometry = store.geometry();
     let blocks = physical_blocks_good_from_factory(store);
     let block_bytes = geometry.pages_per_block as u64 * geometry.page_bytes as u64;

@@ -109,8 +109,8 @@ pub fn construct_steady_state_and_overwrite<N: Nand>(
 
 /// Brings the device into the state of a drive that has long been in use, by [`construct_steady_state_and_overwrite`].
 /// If its pools (planes, or planes of a superblock) have too few blocks for that function, [`write_to_steady_state`] is
-/// used instead, and the steadiness is returned. If a write buffer absorbs nearly all writes, the device stays in its
-/// state of that moment.
+/// used instead, and the steadiness is returned. If a write buffer absorbs nearly all writes, preconditioning stops,
+/// and the device stays as it is then.
 ///
 /// # Errors
 /// Errors of the device.
@@ -120,7 +120,7 @@ pub fn bring_into_used_state<N: Nand>(
     seed: u64,
     on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<(), Option<Steadiness>>, Error> {
-    let settled = if pool_plans(device.ftl()).is_ok() {
+    let settled = if pool_steady_states(device.ftl()).is_ok() {
         construct_steady_state_and_overwrite(device, physical_capacity_overwrites, seed, on_step)
             .map(|flow| flow.map_continue(|()| None))
     } else {
@@ -245,11 +245,11 @@ pub fn remap_random_pages<N: Nand>(
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let pages = device.ftl().logical_pages() as u64;
     let page_bytes = device.ftl().store().geometry().page_bytes as u64;
-    let refused = device.ftl().stats().demotions_by_full_reverse_map;
+    let refused = device.ftl().stats().writes_due_to_full_reverse_map;
     let mut tried = 0;
     while device.ftl().can_map_without_program()
         && device.ftl().valid_reverse_map_entries() < wanted_reverse_map_entries
-        && device.ftl().stats().demotions_by_full_reverse_map == refused
+        && device.ftl().stats().writes_due_to_full_reverse_map == refused
         && tried < MAX_CAPACITY_OVERWRITES_WITHOUT_GC * pages
     {
         tried += 1;
@@ -267,8 +267,8 @@ pub fn remap_random_pages<N: Nand>(
     device.flush().map(|()| Continue(()))
 }
 
-/// Number of physical capacities of overwrites without a garbage collection after which collection is assumed never to
-/// start.
+/// Amount of overwrites, as a multiple of the physical capacity: if so many overwrites cause no garbage collection, it
+/// is assumed that garbage collection never starts.
 const MAX_CAPACITY_OVERWRITES_WITHOUT_GC: u64 = 64;
 /// Message of the error if overwrites do not start garbage collection.
 const GC_NEVER_STARTS_MESSAGE: &str = "precondition.mode=steady or random: the write buffer absorbs nearly all \
@@ -310,7 +310,7 @@ pub fn construct_steady_state<N: Nand>(
                 .into(),
         ));
     }
-    let plans = pool_plans(ftl)?;
+    let plans = pool_steady_states(ftl)?;
     let mut pages = PageOrder::of_seed(ftl.logical_pages(), seed);
     let total = plans.iter().map(|plan| u64::from(plan.closed_blocks)).sum();
     let mut built = 0;
@@ -325,7 +325,7 @@ pub fn construct_steady_state<N: Nand>(
             built += 1;
         }
     }
-    ftl.finish_initial_construction()?;
+    ftl.finish_initial_drive_state()?;
     while let Some(lpn) = pages.next() {
         ftl.write(lpn, Content::Descriptor(unique_content(lpn.0 as u64, 0)))?;
     }
@@ -335,8 +335,8 @@ pub fn construct_steady_state<N: Nand>(
 }
 
 /// Returns the steady state of every pool (plane, or planes of a superblock).
-fn pool_plans<N: Nand>(ftl: &Ftl<N>) -> Result<Vec<PoolPlan>, Error> {
-    (0..ftl.store().allocation_pools()).map(|pool| PoolPlan::of_pool(ftl, pool)).collect()
+fn pool_steady_states<N: Nand>(ftl: &Ftl<N>) -> Result<Vec<PoolSteadyState>, Error> {
+    (0..ftl.store().allocation_pools()).map(|pool| PoolSteadyState::of_pool(ftl, pool)).collect()
 }
 
 /// The fractional part of the golden ratio: its multiples, modulo 1, cover the range from 0 to 1 evenly.
@@ -347,8 +347,8 @@ const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
 /// version of the next valid page, or of a page that is written later.
 fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut PageOrder) -> Result<(), Error> {
     let block_pages = ftl.store().data_pages_per_block();
-    let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next_unless_last()).take(valid as usize).collect();
-    ftl.prefetch_writes(&lpns, &[]);
+    let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next_page_unless_last()).take(valid as usize).collect();
+    ftl.prefetch_table_entries_for_writes(&lpns, &[]);
     let mut placed = lpns.into_iter().peekable();
     for offset in 0..block_pages {
         let is_due = (offset + 1) * valid / block_pages > offset * valid / block_pages;
@@ -388,9 +388,9 @@ impl PageOrder {
         Some(page)
     }
 
-    /// Returns the next logical page unless it is the last one. The last page is written after the blocks are built;
-    /// until then it serves as the page of which invalid pages are older versions.
-    fn next_unless_last(&mut self) -> Option<Lpn> {
+    /// Returns the next logical page, or `None` if it is the last one. The last page is written after the blocks are
+    /// built. Until then, all invalid pages are constructed as old versions of it.
+    fn next_page_unless_last(&mut self) -> Option<Lpn> {
         if self.next_index + 1 < self.permutation.domain_size() { self.next() } else { None }
     }
 
@@ -415,11 +415,11 @@ struct MetadataSpace {
 impl MetadataSpace {
     /// Estimates the space that metadata on flash occupies in the steady state.
     ///
-    /// Metadata that GC collects like data takes its number of pages, with the mean share of valid pages of data
-    /// blocks. If GC waits until metadata blocks are empty, translation pages take more space: each is rewritten at a
-    /// constant rate, and a block becomes empty only with its last valid page. With n pages per block this takes H(n) =
-    /// 1 + 1/2 + ... + 1/n times as long on average as for a single page. Pages of a validity structure take no more
-    /// than their number, because the pages of one sorted run become invalid together.
+    /// If GC collects metadata like data, metadata pages are counted with the pages in data blocks. If GC waits until
+    /// metadata blocks are empty, a block of n translation pages stays in use until its last page is invalid. Each
+    /// translation page is rewritten at a constant rate, so that this takes H(n) = 1 + 1/2 + ... + 1/n times as long on
+    /// average as for a single page. Translation pages then take H(n) times their number of pages. Pages of a validity
+    /// structure take only their own number of pages, because all pages of a sorted run become invalid together.
     fn estimate<N: Nand>(ftl: &Ftl<N>) -> Self {
         let pools = ftl.store().allocation_pools();
         let block_pages = ftl.store().data_pages_per_block();
@@ -441,15 +441,15 @@ impl MetadataSpace {
 
 /// The steady state of one pool (a plane, or the planes of a superblock): how many closed blocks it has, and how many
 /// valid pages they hold.
-struct PoolPlan {
+struct PoolSteadyState {
     /// Number of closed blocks of the pool.
     closed_blocks: u32,
     /// Cumulative share of the pool's closed blocks by number of valid pages; index 0 is for blocks without valid
     /// pages.
-    cumulative_valid_count_shares: Vec<f64>,
+    cumulative_block_shares_by_valid_pages: Vec<f64>,
 }
 
-impl PoolPlan {
+impl PoolSteadyState {
     /// Predicts the steady state of a pool from its blocks, its valid pages and the space of metadata.
     fn of_pool<N: Nand>(ftl: &Ftl<N>, pool: u32) -> Result<Self, Error> {
         let store = ftl.store();
@@ -490,7 +490,7 @@ impl PoolPlan {
             sum += share;
             sum
         });
-        Ok(Self { closed_blocks, cumulative_valid_count_shares: cumulative.collect() })
+        Ok(Self { closed_blocks, cumulative_block_shares_by_valid_pages: cumulative.collect() })
     }
 
     /// Returns the number of valid pages of the next block that is constructed, chosen from the predicted distribution
@@ -499,8 +499,8 @@ impl PoolPlan {
     /// tens of blocks' worth of pages, and distort the write amplification of the next writes.
     fn valid_pages_of_next_block(&self, multiple: f64) -> u32 {
         let draw = multiple.fract();
-        self.cumulative_valid_count_shares
+        self.cumulative_block_shares_by_valid_pages
             .partition_point(|&share| share < draw)
-            .min(self.cumulative_valid_count_shares.len() - 1) as u32
+            .min(self.cumulative_block_shares_by_valid_pages.len() - 1) as u32
     }
 }

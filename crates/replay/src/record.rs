@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::recovery::RecoveryStepCost;
 use wearwell::timing::LatencySummary;
-use wearwell_config::{Arrival, Config, Origin, blocks_without_data_per_pool};
+use wearwell_config::{Arrival, Config, Origin, free_and_unwritten_blocks_per_pool};
 
 pub use crate::series_point::SeriesPoint;
 use crate::steadiness::Steadiness;
@@ -58,9 +58,9 @@ pub struct RunRecord {
     pub buffer_absorbed_writes: u64,
     /// Host page writes that programmed nothing because a dead page with equal content was revived.
     pub recycled_writes: u64,
-    /// Host page writes by how they were stored: `page` (whole), `unchanged` (not at all: the page had the content
-    /// already), `recycled` (by reviving a dead page), `deduplicated` (mapped to a stored page of equal content),
-    /// `delta`, or `packed` (into a compressed chunk).
+    /// Host page writes by the form in which they were stored: `page` (whole), `unchanged` (not at all: the page had
+    /// the content already), `recycled` (by reviving a dead page), `deduplicated` (mapped to a stored page of equal
+    /// content), `delta`, or `packed` (into a compressed chunk).
     #[serde(default)]
     pub writes_by_form: BTreeMap<String, u64>,
     /// Share of host page writes that needed no page program for host data: `(writes - programs) / writes`. Programs of
@@ -70,7 +70,7 @@ pub struct RunRecord {
     pub programs: u64,
     /// Page programs by cause; causes without any are absent.
     pub programs_by_cause: BTreeMap<String, u64>,
-    /// Flash reads of all causes: reads of pages and reads of spare areas alone.
+    /// Flash page reads of all causes, including reads of the spare area alone.
     pub reads: u64,
     /// Flash reads by cause; causes without any are absent.
     pub reads_by_cause: BTreeMap<String, u64>,
@@ -99,14 +99,14 @@ pub struct RunRecord {
     pub timing: TimeRecord,
     /// Wear of the blocks in the run, and lifetime extrapolated from it.
     pub lifetime: LifetimeRecord,
-    /// Figures of the design's parts in the run (such as map cache hits or merges), by name; figures that are zero are
-    /// absent.
+    /// Figures that the parts of the design (map, page validity, content mechanisms and others) counted in the run, by
+    /// name, such as map cache hits or merges; figures that are zero are absent.
     pub parts: BTreeMap<String, f64>,
     /// RAM that a controller needs for this design, bytes.
     pub ram_bytes: u64,
     /// RAM of the controller by data structure, bytes.
     pub ram_bytes_by_structure: BTreeMap<String, u64>,
-    /// Counters at regular moments of the run, at most 200 points.
+    /// Time series: the counters of the run at regular moments, at most 200 points.
     pub series: Vec<SeriesPoint>,
     /// Timeline of the run (counters, latencies and maps of the blocks); recorded only if `replay.timeline_cells` is
     /// set.
@@ -130,18 +130,18 @@ pub struct RunRecord {
     pub precondition_cpu_seconds: f64,
     /// The configuration with every value that the run used; another run with it on the same input has the same result.
     pub config: Config,
-    /// Where the values of the configuration come from, by key (`section.key`). Keys that are not listed have their
-    /// default. Listed are also keys that decided other values and are not in `config` themselves (such as
-    /// `device.over_provisioning`), and the parts that the design has.
+    /// Origin of each value of the configuration (such as file, command line or preset), by key (`section.key`). Keys
+    /// that are not listed have their default. The list also has the parts of the design, and keys that are not in
+    /// `config` themselves but determine values in it (such as `device.over_provisioning`).
     #[serde(default)]
     pub origins: BTreeMap<String, Origin>,
 }
 
 impl RunRecord {
-    /// Returns the record with the lifetime in years scaled to a drive of `bytes` exported bytes. If `bytes` is `None`,
-    /// the record gets no scaled years.
+    /// Returns the record with the lifetime in years also scaled to a drive that exports `bytes` bytes. If `bytes` is
+    /// `None`, the record gets no scaled years.
     #[must_use]
-    pub fn with_years_scaled_to(mut self, bytes: Option<u64>) -> Self {
+    pub fn with_years_scaled_to_exported_bytes(mut self, bytes: Option<u64>) -> Self {
         let exported = self.device.logical_pages as f64 * f64::from(self.device.page_bytes);
         self.lifetime.scale_to_bytes = bytes;
         self.lifetime.scaled_years =
@@ -229,7 +229,7 @@ pub struct TraceRecord {
     pub requests: u64,
     /// Number of requests that aged the device before the measured part.
     pub aging_requests: u64,
-    /// Number of lines of the trace file that were skipped as invalid.
+    /// Number of rejected lines: lines of the trace file that were skipped as invalid.
     pub rejected: u64,
     /// Number of distinct 4-KiB pages that the input touches.
     pub footprint_pages: u64,
@@ -248,14 +248,15 @@ pub struct BytesRecord {
     pub programmed: u64,
     /// Write amplification in bytes: `programmed / host_written`; absent if the host wrote nothing.
     pub write_amplification: Option<f64>,
-    /// Bytes of the smallest unit that the map can place: a page of the device.
+    /// Size of the map's unit, bytes: a page of the device.
     pub mapping_unit: u32,
     /// Bytes still in the write buffer at the end: written by the host and not programmed. 0 unless
     /// `buffer.keep_at_end` is set or power is lost after the last request.
     pub buffered: u64,
     /// Page writes to the FTL that cover only a part of their page; each of them programs a whole page.
     pub partial_page_writes: u64,
-    /// Page writes of a part of a page that held data, so that the whole page was read first (read-modify-write).
+    /// Page writes that cover only a part of a page with data, so that the rest of the page was read first
+    /// (read-modify-write).
     pub completed_page_writes: u64,
     /// RAM of a controller whose map has units of 4 KiB, bytes, for comparison with [`RunRecord::ram_bytes`]; absent if
     /// the pages of the device are 4 KiB or smaller.
@@ -298,7 +299,7 @@ impl DeviceRecord {
     /// Returns how many blocks of each plane hold no data because GC keeps them free, or because they are open and not
     /// yet written.
     pub fn blocks_without_data_per_plane(&self) -> f64 {
-        blocks_without_data_per_pool(self.gc_low_blocks)
+        free_and_unwritten_blocks_per_pool(self.gc_low_blocks)
     }
 
     /// Returns the over-provisioning without the blocks that GC keeps free or open. This over-provisioning determines
@@ -316,7 +317,7 @@ impl DeviceRecord {
     }
 }
 
-/// Channels, dies, planes, blocks and pages of a device.
+/// Physical layout of a device: its numbers of channels, dies, planes, blocks and pages.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LayoutRecord {
     /// Number of channels.
@@ -343,8 +344,8 @@ pub struct LatencyRecord {
     pub flush: Latency,
 }
 
-/// How requests of a run arrived, and how many the drive answered; without a timing engine all figures but
-/// `unwritten_page_reads` are absent.
+/// How the host's requests arrived in a run, and at what rate the drive answered them; without a timing engine all
+/// figures but `unwritten_page_reads` are absent.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServiceRecord {
@@ -356,8 +357,8 @@ pub struct ServiceRecord {
     pub requests_per_s: Option<f64>,
     /// Rate of host reads and writes, MB (10^6 bytes) per second of device time.
     pub mb_per_s: Option<f64>,
-    /// Time from the last arrival of a request to the last answer, seconds; only if requests arrive at the input's
-    /// times.
+    /// Backlog at the end of the run: time from the last arrival of a request to the last answer, seconds; only if
+    /// requests arrive at the input's times.
     pub queue_at_end_s: Option<f64>,
     /// Whether requests arrived faster than the drive could answer them. Latencies then reflect the length of the
     /// queue, and grow with the run.
@@ -386,8 +387,8 @@ pub struct Latency {
     pub p9999: f64,
     /// Largest latency, microseconds.
     pub max: f64,
-    /// The same latency distribution as in the other fields, but computed from the bins of the latency histogram
-    /// without exact values; used only in records of reproduced papers.
+    /// The same latency distribution as in the other fields, but computed only from the bins of the latency histogram,
+    /// not from exact latencies; used only in records of reproduced papers.
     #[serde(skip)]
     pub binned: Option<Box<Latency>>,
 }
@@ -409,12 +410,12 @@ impl From<LatencySummary> for Latency {
     }
 }
 
-/// Figures of the time model: device time and utilisation.
+/// Figures of the timing engine for a run: simulated time and utilisation.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TimeRecord {
     /// Name of the timing engine.
     pub mode: String,
-    /// Device time at which the last operation ended, seconds since the first measured request.
+    /// Device time (simulated time) at which the last operation ended, seconds since the first measured request.
     pub device_s: f64,
     /// Share of the device time in which dies (or independent planes) were busy, mean over all of them.
     pub array_utilisation: f64,
@@ -432,7 +433,7 @@ pub struct LifetimeRecord {
     pub max_erase_count: u32,
     /// Erases of the least worn block since the device was new.
     pub min_erase_count: u32,
-    /// Share of the rated cycles that the measured part used, mean over all blocks.
+    /// Share of the rated program/erase cycles that the measured part of the run used, mean over all blocks.
     pub endurance_used: f64,
     /// Bytes that the host can write until all rated cycles are used, TB (10^12):
     /// `physical bytes x cycles / write amplification in bytes`, from the steady part of the run, or from all of it if
@@ -442,14 +443,14 @@ pub struct LifetimeRecord {
     /// `scaled_years` and `drive_writes_per_day` hold for this run length only: a longer run of the same load gives
     /// other figures.
     pub is_from_steady_part: bool,
-    /// Years until `host_tb_written_until_worn` is reached at the rate of host bytes in `elapsed_s`; absent without
-    /// time.
+    /// Years until `host_tb_written_until_worn` is reached at the rate of host bytes in `elapsed_s`; absent if the run
+    /// has neither request times nor a timing engine.
     pub years: Option<f64>,
     /// Years of a drive of `scale_to_bytes` exported bytes that receives the same bytes per second as the simulated
     /// drive, and so fewer drive writes per day. Assumes that both drives have the same write amplification, which
     /// holds if the footprint grows in proportion.
     pub scaled_years: Option<f64>,
-    /// Exported bytes of the drive that `scaled_years` describes; absent if no size was given.
+    /// Exported capacity, in bytes, of the drive to which `scaled_years` is scaled; absent if no size was given.
     pub scale_to_bytes: Option<u64>,
     /// Drive writes per day that use up the rated cycles in five years: the usual rating (DWPD). Absent if
     /// `host_tb_written_until_worn` is absent.
@@ -457,22 +458,24 @@ pub struct LifetimeRecord {
     /// Years until the rated cycles are used, at the rate of the page programs in the whole measured part, including
     /// those before the first garbage collection.
     pub years_by_programs: Option<f64>,
-    /// Years until the rated cycles are used, computed as `years_by_programs`, but without the first epoch of lifetime
-    /// management. In that epoch nothing is known yet and no write-saving scheme runs: in five years it is a 500,000th
-    /// of the time, but in a short run a large part. Absent without lifetime management.
+    /// Predicted years until the rated cycles are used, computed as `years_by_programs`, but without the first epoch of
+    /// lifetime management. In that epoch nothing is known yet and no write-saving scheme runs: in five years it is a
+    /// 500,000th of the time, but in a short run a large part. Absent without lifetime management.
     pub years_after_first_epoch: Option<f64>,
-    /// Mean response time of host writes until their content is programmed or mapped to a stored page with equal
-    /// content, microseconds. A page that is buffered until a compressed chunk is full counts with the response time of
-    /// the write that completes the chunk. 0 without timing or compression; `latency_us.write` is then the figure.
+    /// Mean latency of host writes, microseconds, if a write ends only when its content is programmed or mapped to a
+    /// stored page with equal content. A page that is buffered until a compressed chunk is full counts with the
+    /// response time of the write that completes the chunk. 0 without timing or compression; `latency_us.write` is then
+    /// the figure.
     pub write_until_programmed_us: f64,
-    /// Duration of the measured part, seconds: in open loop the duration of the trace, else the device time.
+    /// Duration of the measured part of the run, seconds: in open loop the duration of the trace, else the device time
+    /// (simulated time).
     pub elapsed_s: f64,
     /// Energy of programs, hashing and compression per host page write, microjoules, with the powers and times of the
     /// paper on integrated lifetime management; reads and erases are left out, as in that paper.
     pub energy_uj_per_page: f64,
-    /// Total time for which throttling delayed host writes, seconds.
+    /// Total time for which throttling held back (delayed) host writes, seconds.
     pub held_s: f64,
-    /// Number of host writes that throttling delayed.
+    /// Number of host writes that throttling held back (delayed).
     pub held_writes: u64,
     /// Number of epochs of lifetime management in which requests arrived; 0 without management.
     pub epochs: u64,

@@ -1,4 +1,4 @@
-//! Prints run records: as a table for people, as a table of typed columns (CSV, Parquet) for analysis, and as JSON for
+//! Writes run records as a printed table, as a data table of typed columns (CSV, Parquet) for analysis, and as JSON for
 //! programs.
 
 use std::fmt::Write as _;
@@ -33,9 +33,9 @@ impl Comparison {
     /// figures. The columns are always the same, so that files can be joined; a figure that a run does not have is
     /// empty.
     pub fn data_table(&self) -> DataTable {
-        let mut table = DataTable::new(run_data_columns());
+        let mut table = DataTable::new(data_table_columns_of_runs());
         for run in &self.runs {
-            table.push(run_data_cells(run));
+            table.push(data_table_cells_of_run(run));
         }
         table
     }
@@ -65,7 +65,7 @@ impl Comparison {
         self.runs_grouped_by_input().map(table).collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns a line for each run that ended early, with the reason, as they are below the tables.
+    /// Returns the lines below the printed tables that name each run that ended early, with the reason.
     pub fn partial_run_lines(&self) -> String {
         let lines = |runs: &[RunRecord]| -> String {
             labelled_runs(runs).iter().map(|(label, run)| partial_run_line(label, run)).collect()
@@ -83,9 +83,10 @@ impl Comparison {
 /// Width of a terminal, in columns, into which tables are fitted; a table with only two runs may be wider.
 pub const LINE_WIDTH_CHARS: usize = 80;
 
-/// Returns the lines below a table of runs with ratios: what marked ratios compare, and [`lines_below_table`].
+/// Returns the lines below a table of runs with ratios: an explanation of marked ratios, if there are any, then the
+/// notes of [`lines_below_table`].
 pub(crate) fn lines_below_comparison(runs: &[RunRecord]) -> String {
-    whole_run_ratio_line(runs) + &lines_below_table(&labelled_runs(runs))
+    whole_run_ratio_explanation(runs) + &lines_below_table(&labelled_runs(runs))
 }
 
 /// Returns the runs, each with its label: its design, and the settings that distinguish it from others.
@@ -114,16 +115,17 @@ fn split_to_line_width<'a>(runs: &'a [RunRecord], stated_settings: &[&str]) -> V
     pages
 }
 
-/// Returns the columns of run records in CSV and Parquet: first facts that distinguish runs, then figures.
-pub(crate) fn run_data_columns() -> Vec<DataColumn> {
+/// Returns the columns of run records in the data table (CSV, Parquet): first facts that distinguish runs, then
+/// figures.
+pub(crate) fn data_table_columns_of_runs() -> Vec<DataColumn> {
     let facts = RUN_FACT_COLUMNS.iter().map(|&(title, kind, _)| DataColumn::new(title, kind));
     facts
         .chain(data_table_columns().map(|column| DataColumn::new(column.key, column.figure.cell_kind())))
         .collect()
 }
 
-/// Returns the cells of a run, in the order of [`run_data_columns`].
-pub(crate) fn run_data_cells(run: &RunRecord) -> Vec<Cell> {
+/// Returns the row of a run in the data table (CSV, Parquet), in the order of [`data_table_columns_of_runs`].
+pub(crate) fn data_table_cells_of_run(run: &RunRecord) -> Vec<Cell> {
     let facts = RUN_FACT_COLUMNS.iter().map(|(_, _, value)| value(run));
     facts.chain(data_table_columns().map(|column| column.figure.typed_cell(run))).collect()
 }
@@ -176,14 +178,14 @@ fn name_in_configuration(value: &impl Serialize) -> String {
 
 /// A figure that is computed from a run record, and how tables show it.
 pub(crate) struct FigureColumn {
-    /// Title of the figure's column in CSV and Parquet; empty if only the table for people has the figure.
+    /// Title of the figure's column in CSV and Parquet; empty if only the printed table has the figure.
     key: &'static str,
     /// Title of the figure in tables for people.
     pub(crate) title: &'static str,
     /// Function that returns the figure of a run.
     figure: FigureFunction,
     /// Smallest number of digits after the decimal point; a small value gets more digits.
-    decimal_digits_min: usize,
+    min_decimal_places: usize,
     /// Whether a table also shows the ratio of the figure to that of the baseline.
     shows_ratio_to_baseline: bool,
     /// Whether the figure is extrapolated from the steady part of the run. Such a figure is marked if no part was
@@ -199,7 +201,7 @@ enum FigureFunction {
     /// The figure is a whole number, such as a count of pages.
     Count(fn(&RunRecord) -> Option<u64>),
     /// The figure is a real number, such as a time or a share.
-    Measure(fn(&RunRecord) -> Option<f64>),
+    RealNumber(fn(&RunRecord) -> Option<f64>),
 }
 
 impl FigureFunction {
@@ -207,7 +209,7 @@ impl FigureFunction {
     fn cell_kind(self) -> CellKind {
         match self {
             Self::Count(_) => CellKind::Whole,
-            Self::Measure(_) => CellKind::Real,
+            Self::RealNumber(_) => CellKind::Real,
         }
     }
 
@@ -215,17 +217,17 @@ impl FigureFunction {
     fn typed_cell(self, run: &RunRecord) -> Cell {
         match self {
             Self::Count(value) => value(run).into(),
-            Self::Measure(value) => value(run).into(),
+            Self::RealNumber(value) => value(run).into(),
         }
     }
 }
 
 impl FigureColumn {
-    /// Returns the figure of a run; `None` if the run does not have the figure.
+    /// Returns the value of this column's figure for a run; `None` if the run does not have the figure.
     pub(crate) fn figure_of(&self, run: &RunRecord) -> Option<f64> {
         match self.figure {
             FigureFunction::Count(value) => value(run).map(|count| count as f64),
-            FigureFunction::Measure(value) => value(run),
+            FigureFunction::RealNumber(value) => value(run),
         }
     }
 
@@ -235,13 +237,13 @@ impl FigureColumn {
         if value > 0.0 && value < 1e-8 {
             format!("{value:.2e}")
         } else {
-            with_thousands_separators(value, self.decimal_digits_of(value))
+            with_thousands_separators(value, self.decimal_places_of(value))
         }
     }
 
     /// Returns the number of digits after the decimal point that the table shows for a value of this size.
-    pub(crate) fn decimal_digits_of(&self, value: f64) -> usize {
-        self.decimal_digits_min.max(decimal_digits(value))
+    pub(crate) fn decimal_places_of(&self, value: f64) -> usize {
+        self.min_decimal_places.max(decimal_places(value))
     }
 
     /// Returns the figure of a run as text for a table.
@@ -277,7 +279,8 @@ impl FigureColumn {
             && are_from_steady_part.any(|is_from_steady_part| Some(is_from_steady_part) != first)
     }
 
-    /// Whether the run has the figure, and no part of the run was steady although the figure is extrapolated.
+    /// Whether the printed table must mark the figure of this run as unreliable: it is extrapolated, but no part of the
+    /// run was steady.
     pub(crate) fn needs_unsteady_mark(&self, run: &RunRecord) -> bool {
         self.is_extrapolated && !run.lifetime.is_from_steady_part && self.figure_of(run).is_some()
     }
@@ -292,22 +295,22 @@ const WHOLE_RUNS_MARK: &str = "**";
 
 /// Returns the number of digits after the decimal point that show the first three significant digits of a value less
 /// than 1 (at most 9), or 0 for other values.
-pub(crate) fn decimal_digits(value: f64) -> usize {
+pub(crate) fn decimal_places(value: f64) -> usize {
     if value > 0.0 && value < 1.0 { (2.0 - value.log10().floor()).min(9.0) as usize } else { 0 }
 }
 
-/// In which tables a figure is shown: the table for people, the data table (CSV, Parquet), or both.
+/// In which tables a figure is shown: the printed table, the data table (CSV, Parquet), or both.
 #[derive(Clone, Copy)]
 enum FigureVisibility {
-    /// The figure is shown in both tables.
+    /// The figure is shown in the printed table and in the data table (CSV, Parquet).
     Always,
-    /// The figure is shown in the data table (CSV, Parquet), and in the table for people if the function returns true
-    /// for at least one run.
+    /// The figure is shown in the data table (CSV, Parquet), and in the printed table if the function returns true for
+    /// at least one run.
     If(fn(&RunRecord) -> bool),
-    /// The figure is shown only in the table for people, if the function returns true for all runs.
-    OnlyInTableIfAll(fn(&RunRecord) -> bool),
+    /// The figure is shown only in the printed table, and only if the function returns true for all runs.
+    OnlyInPrintedTableIfAllRuns(fn(&RunRecord) -> bool),
     /// The figure is shown only in the data table (CSV, Parquet).
-    OnlyData,
+    OnlyInDataTable,
 }
 
 /// Creates a column of a figure that all tables show, with the ratio to the baseline.
@@ -316,7 +319,7 @@ const fn new_figure_column(key: &'static str, title: &'static str, figure: Figur
         key,
         title,
         figure,
-        decimal_digits_min: 0,
+        min_decimal_places: 0,
         shows_ratio_to_baseline: true,
         is_extrapolated: false,
         visibility: FigureVisibility::Always,
@@ -338,17 +341,17 @@ const fn real_number_column(
     title: &'static str,
     value: fn(&RunRecord) -> Option<f64>,
 ) -> FigureColumn {
-    new_figure_column(key, title, FigureFunction::Measure(value))
+    new_figure_column(key, title, FigureFunction::RealNumber(value))
 }
 
-/// Returns a column for a latency, which the table for people shows only with a timing engine.
+/// Returns a column for a latency. The printed table shows it only if the run has a timing engine.
 const fn latency_column(
     key: &'static str,
     title: &'static str,
     value: fn(&RunRecord) -> Option<f64>,
 ) -> FigureColumn {
     FigureColumn {
-        decimal_digits_min: 1,
+        min_decimal_places: 1,
         visibility: FigureVisibility::If(has_timing),
         ..real_number_column(key, title, value)
     }
@@ -360,34 +363,37 @@ const fn extrapolated_column(
     title: &'static str,
     value: fn(&RunRecord) -> Option<f64>,
 ) -> FigureColumn {
-    FigureColumn { decimal_digits_min: 2, is_extrapolated: true, ..real_number_column(key, title, value) }
+    FigureColumn { min_decimal_places: 2, is_extrapolated: true, ..real_number_column(key, title, value) }
 }
 
-/// Returns a column in MiB, shown in a table only if write amplification in bytes differs from that in pages.
-const fn byte_amplification_mib_column(
+/// Returns a column of a number of bytes in MiB. The printed table shows it only if write amplification in bytes
+/// differs from that in pages.
+const fn mib_column_if_amplifications_differ(
     title: &'static str,
     value: fn(&RunRecord) -> Option<f64>,
 ) -> FigureColumn {
     FigureColumn {
-        decimal_digits_min: 1,
-        visibility: FigureVisibility::OnlyInTableIfAll(page_and_byte_amplification_differ),
+        min_decimal_places: 1,
+        visibility: FigureVisibility::OnlyInPrintedTableIfAllRuns(page_and_byte_amplification_differ),
         ..real_number_column("", title, value)
     }
 }
 
-/// Returns a column of the data table (CSV, Parquet), which the table for people does not show.
+/// Returns a column of the data table (CSV, Parquet) that the printed table does not show.
 const fn data_only_column(key: &'static str, figure: FigureFunction) -> FigureColumn {
-    FigureColumn { visibility: FigureVisibility::OnlyData, ..new_figure_column(key, key, figure) }
+    FigureColumn { visibility: FigureVisibility::OnlyInDataTable, ..new_figure_column(key, key, figure) }
 }
 
 /// All columns of figures, in the order of the tables.
 const FIGURE_COLUMNS: &[FigureColumn] = &[
     data_only_column("host_bytes", FigureFunction::Count(|run| Some(run.bytes.host_written))),
     data_only_column("programmed_bytes", FigureFunction::Count(|run| Some(run.bytes.programmed))),
-    byte_amplification_mib_column("written by the host, MiB", |run| {
+    mib_column_if_amplifications_differ("written by the host, MiB", |run| {
         Some(run.bytes.host_written as f64 / 1_048_576.0)
     }),
-    byte_amplification_mib_column("programmed, MiB", |run| Some(run.bytes.programmed as f64 / 1_048_576.0)),
+    mib_column_if_amplifications_differ("programmed, MiB", |run| {
+        Some(run.bytes.programmed as f64 / 1_048_576.0)
+    }),
     count_column("host_page_writes", "host page writes", |run| Some(run.host_page_writes)),
     FigureColumn {
         visibility: FigureVisibility::If(|run| run.bytes.partial_page_writes > 0),
@@ -443,28 +449,28 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
         })
     },
     FigureColumn {
-        decimal_digits_min: 1,
+        min_decimal_places: 1,
         visibility: FigureVisibility::If(|run| percent_of_writes_under_scheme(run, "dedup").is_some()),
         ..real_number_column("dedup_on_percent", "  deduplication on, % of writes", |run| {
             percent_of_writes_under_scheme(run, "dedup")
         })
     },
     FigureColumn {
-        decimal_digits_min: 1,
+        min_decimal_places: 1,
         visibility: FigureVisibility::If(|run| percent_of_writes_under_scheme(run, "recycle").is_some()),
         ..real_number_column("recycle_on_percent", "  recycling on, % of writes", |run| {
             percent_of_writes_under_scheme(run, "recycle")
         })
     },
     FigureColumn {
-        decimal_digits_min: 1,
+        min_decimal_places: 1,
         visibility: FigureVisibility::If(|run| percent_of_writes_under_scheme(run, "delta").is_some()),
         ..real_number_column("delta_on_percent", "  delta encoding on, % of writes", |run| {
             percent_of_writes_under_scheme(run, "delta")
         })
     },
     FigureColumn {
-        decimal_digits_min: 1,
+        min_decimal_places: 1,
         visibility: FigureVisibility::If(|run| percent_of_writes_under_scheme(run, "compress").is_some()),
         ..real_number_column("compress_on_percent", "  compression on, % of writes", |run| {
             percent_of_writes_under_scheme(run, "compress")
@@ -504,20 +510,22 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     count_column("reads", "page reads", |run| Some(run.reads)),
     count_column("erases", "block erases", |run| Some(run.erases)),
     FigureColumn {
-        visibility: FigureVisibility::OnlyInTableIfAll(|run| !page_and_byte_amplification_differ(run)),
-        decimal_digits_min: 3,
+        visibility: FigureVisibility::OnlyInPrintedTableIfAllRuns(|run| {
+            !page_and_byte_amplification_differ(run)
+        }),
+        min_decimal_places: 3,
         ..real_number_column("", "write amplification", page_write_amplification)
     },
     FigureColumn {
         visibility: FigureVisibility::If(page_and_byte_amplification_differ),
-        decimal_digits_min: 3,
+        min_decimal_places: 3,
         ..real_number_column("write_amplification_bytes", "write amplification, bytes", |run| {
             run.bytes.write_amplification
         })
     },
     FigureColumn {
         visibility: FigureVisibility::If(page_and_byte_amplification_differ),
-        decimal_digits_min: 3,
+        min_decimal_places: 3,
         ..real_number_column("write_amplification", "write amplification, pages", page_write_amplification)
     },
     data_only_column(
@@ -529,11 +537,11 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     }),
     data_only_column(
         "read_p50_us",
-        FigureFunction::Measure(|run| latency_figure(run, &run.latency_us.read, 2, |l| l.p50)),
+        FigureFunction::RealNumber(|run| latency_figure(run, &run.latency_us.read, 2, |l| l.p50)),
     ),
     data_only_column(
         "read_p90_us",
-        FigureFunction::Measure(|run| latency_figure(run, &run.latency_us.read, 10, |l| l.p90)),
+        FigureFunction::RealNumber(|run| latency_figure(run, &run.latency_us.read, 10, |l| l.p90)),
     ),
     latency_column("read_p99_us", "read latency p99, us", |run| {
         latency_figure(run, &run.latency_us.read, 100, |l| l.p99)
@@ -543,7 +551,7 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     }),
     data_only_column(
         "read_max_us",
-        FigureFunction::Measure(|run| latency_figure(run, &run.latency_us.read, 1, |l| l.max)),
+        FigureFunction::RealNumber(|run| latency_figure(run, &run.latency_us.read, 1, |l| l.max)),
     ),
     data_only_column(
         "write_count",
@@ -554,11 +562,11 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     }),
     data_only_column(
         "write_p50_us",
-        FigureFunction::Measure(|run| latency_figure(run, &run.latency_us.write, 2, |l| l.p50)),
+        FigureFunction::RealNumber(|run| latency_figure(run, &run.latency_us.write, 2, |l| l.p50)),
     ),
     data_only_column(
         "write_p90_us",
-        FigureFunction::Measure(|run| latency_figure(run, &run.latency_us.write, 10, |l| l.p90)),
+        FigureFunction::RealNumber(|run| latency_figure(run, &run.latency_us.write, 10, |l| l.p90)),
     ),
     latency_column("write_p99_us", "write latency p99, us", |run| {
         latency_figure(run, &run.latency_us.write, 100, |l| l.p99)
@@ -568,17 +576,17 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     }),
     data_only_column(
         "write_max_us",
-        FigureFunction::Measure(|run| latency_figure(run, &run.latency_us.write, 1, |l| l.max)),
+        FigureFunction::RealNumber(|run| latency_figure(run, &run.latency_us.write, 1, |l| l.max)),
     ),
     FigureColumn {
-        decimal_digits_min: 1,
+        min_decimal_places: 1,
         visibility: FigureVisibility::If(|run| run.latency_us.flush.count > 0),
         ..real_number_column("flush_mean_us", "flush latency mean, us", |run| {
             latency_figure(run, &run.latency_us.flush, 1, |l| l.mean)
         })
     },
     FigureColumn {
-        decimal_digits_min: 1,
+        min_decimal_places: 1,
         visibility: FigureVisibility::If(|run| run.latency_us.flush.count >= 100),
         ..real_number_column("flush_p99_us", "flush latency p99, us", |run| {
             latency_figure(run, &run.latency_us.flush, 100, |l| l.p99)
@@ -591,12 +599,12 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
         })
     },
     FigureColumn {
-        decimal_digits_min: 1,
+        min_decimal_places: 1,
         visibility: FigureVisibility::If(has_timing),
         ..real_number_column("mb_per_s", "MB/s read and written", |run| run.service.mb_per_s)
     },
     FigureColumn {
-        decimal_digits_min: 3,
+        min_decimal_places: 3,
         visibility: FigureVisibility::If(|run| run.recovery.is_some()),
         ..real_number_column("recovery_s", "recovery from loss of power, s", |run| {
             run.recovery.as_ref().map(|recovery| recovery.total.time_s)
@@ -606,10 +614,10 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
         "unwritten_page_reads",
         FigureFunction::Count(|run| Some(run.service.unwritten_page_reads)),
     ),
-    data_only_column("device_s", FigureFunction::Measure(|run| value_if_timed(run, run.timing.device_s))),
+    data_only_column("device_s", FigureFunction::RealNumber(|run| value_if_timed(run, run.timing.device_s))),
     data_only_column(
         "array_utilisation",
-        FigureFunction::Measure(|run| value_if_timed(run, run.timing.array_utilisation)),
+        FigureFunction::RealNumber(|run| value_if_timed(run, run.timing.array_utilisation)),
     ),
     // 0 or 1, not a flag: files of earlier versions have these numbers, and can be joined with new ones.
     data_only_column(
@@ -637,18 +645,18 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
         run.lifetime.drive_writes_per_day
     }),
     FigureColumn {
-        decimal_digits_min: 2,
+        min_decimal_places: 2,
         ..real_number_column("ram_mib", "controller RAM, MiB", |run| Some(run.ram_bytes as f64 / 1_048_576.0))
     },
     FigureColumn {
-        decimal_digits_min: 2,
+        min_decimal_places: 2,
         visibility: FigureVisibility::If(|run| run.bytes.ram_of_4k_map.is_some()),
         ..real_number_column("ram_of_4k_map_mib", "  if the map placed 4 KiB", |run| {
             run.bytes.ram_of_4k_map.map(|bytes| bytes as f64 / 1_048_576.0)
         })
     },
     FigureColumn {
-        decimal_digits_min: 3,
+        min_decimal_places: 3,
         shows_ratio_to_baseline: false,
         ..real_number_column("cpu_seconds", "simulation, CPU s", |run| Some(run.cpu_seconds))
     },
@@ -661,16 +669,18 @@ pub(crate) fn figure_column(key: &str) -> &'static FigureColumn {
 
 /// Returns the columns of the figures that the data table (CSV, Parquet) has.
 fn data_table_columns() -> impl Iterator<Item = &'static FigureColumn> {
-    FIGURE_COLUMNS.iter().filter(|column| !matches!(column.visibility, FigureVisibility::OnlyInTableIfAll(_)))
+    FIGURE_COLUMNS
+        .iter()
+        .filter(|column| !matches!(column.visibility, FigureVisibility::OnlyInPrintedTableIfAllRuns(_)))
 }
 
-/// Returns the columns of the figures that the table for people shows for these runs.
+/// Returns the columns of the figures that the printed table shows for these runs.
 fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static FigureColumn> {
     FIGURE_COLUMNS.iter().filter(|column| match column.visibility {
         FigureVisibility::Always => true,
         FigureVisibility::If(says) => runs.iter().any(|run| says(run)),
-        FigureVisibility::OnlyInTableIfAll(says) => runs.iter().all(|run| says(run)),
-        FigureVisibility::OnlyData => false,
+        FigureVisibility::OnlyInPrintedTableIfAllRuns(says) => runs.iter().all(|run| says(run)),
+        FigureVisibility::OnlyInDataTable => false,
     })
 }
 
@@ -840,9 +850,9 @@ fn ratio_to_baseline(column: &FigureColumn, run: &RunRecord, baseline: &RunRecor
     }
 }
 
-/// Returns a line that explains marked ratios (`**`); empty if a table of these runs has no marked ratio. The first run
-/// is the baseline.
-pub(crate) fn whole_run_ratio_line(runs: &[RunRecord]) -> String {
+/// Returns a line that explains ratios with the mark `**`: they compare whole runs, because only one of the two runs
+/// was steady. Empty if a table of these runs has no such ratio. The first run is the baseline.
+pub(crate) fn whole_run_ratio_explanation(runs: &[RunRecord]) -> String {
     let Some((baseline, others)) = runs.split_first() else { return String::new() };
     let is_marked = |run: &RunRecord| {
         FIGURE_COLUMNS

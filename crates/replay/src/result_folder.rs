@@ -47,7 +47,7 @@ impl StorableResult for RunRecord {
     }
 }
 
-/// The field of a stored file that the results themselves do not have.
+/// Reads only the key from a stored result file: a digest that says of which inputs and settings the result is.
 #[derive(Deserialize)]
 struct StoredResultKey {
     /// Digest under which the result was stored.

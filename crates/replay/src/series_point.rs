@@ -24,7 +24,7 @@ pub struct SeriesPoint {
     pub recycled_writes: u64,
     /// Number of free blocks of the drive at this moment of the run.
     pub free_blocks: u32,
-    /// Device time at this moment of the run, seconds; 0 without timing.
+    /// Device time (simulated time) at this moment of the run, seconds; 0 without timing.
     #[serde(default)]
     pub device_s: f64,
 }

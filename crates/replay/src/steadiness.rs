@@ -21,11 +21,11 @@ const STEADINESS_WINDOW_COUNT: usize = 10;
 /// Largest difference of a window's write amplification from the mean of all windows that counts as steady, as a share
 /// of the mean.
 const MAX_RELATIVE_WINDOW_DEVIATION: f64 = 0.05;
-/// Largest rise or fall of write amplification over the measured part that counts as steady, as a share of the mean.
-/// The rise is that of a straight line fitted to the windows.
+/// Largest rise or fall of write amplification over the measured part that counts as steady, as a share of the mean. It
+/// is the rise of a straight line fitted to the write amplification of successive windows of the run.
 const MAX_RELATIVE_AMPLIFICATION_CHANGE: f64 = 0.02;
 
-/// How steady write amplification was in the measured part, and the totals of its steady part.
+/// How steady write amplification was in the measured part of a run, and the totals of the run's steady part.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Steadiness {
@@ -33,11 +33,12 @@ pub struct Steadiness {
     pub is_steady: bool,
     /// Number of requests before the steady part; 0 if no part was steady.
     pub from_request: u64,
-    /// Largest difference of a window's write amplification from the mean, as a share of the mean, in the steady part
-    /// (in the last half of the run if no part was steady).
+    /// Deviation of write amplification: the largest difference of a window's write amplification from the mean, as a
+    /// share of the mean, in the steady part (in the last half of the run if no part was steady).
     pub deviation: f64,
-    /// Rise of a straight line through the windows' write amplification, as a share of the mean, in the steady part (in
-    /// the last half of the run if no part was steady).
+    /// Slope of write amplification: the rise of a straight line fitted to the windows' write amplification from the
+    /// first window to the last, as a share of the mean, in the steady part (in the last half of the run if no part was
+    /// steady).
     pub slope: f64,
     /// Host page writes in the steady part; in the whole measured part if no part was steady.
     pub host_page_writes: u64,
@@ -69,7 +70,7 @@ impl Steadiness {
         Self {
             is_steady: steady.is_some(),
             from_request: from.requests,
-            deviation: shape.deviation,
+            deviation: shape.max_relative_window_deviation,
             slope: shape.slope,
             host_page_writes: last.host_page_writes - from.host_page_writes,
             host_bytes: last.host_bytes - from.host_bytes,
@@ -109,7 +110,7 @@ impl Steadiness {
 #[derive(Clone, Copy, Default)]
 struct AmplificationTrend {
     /// Largest difference of a window's write amplification from the mean of all windows, as a share of the mean.
-    deviation: f64,
+    max_relative_window_deviation: f64,
     /// Rise, from the first window to the last, of the straight line fitted to the write amplification of the windows,
     /// as a share of the mean.
     slope: f64,
@@ -138,7 +139,7 @@ impl AmplificationTrend {
         }
         let farthest = values.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max);
         Some(Self {
-            deviation: farthest / mean,
+            max_relative_window_deviation: farthest / mean,
             slope: least_squares_rise(&values) / mean,
             min_window_erases: least_erases,
         })
@@ -147,7 +148,7 @@ impl AmplificationTrend {
     /// Whether write amplification was steady over the windows: small deviations, no rise or fall, and erases in every
     /// window.
     fn is_steady(&self) -> bool {
-        self.deviation <= MAX_RELATIVE_WINDOW_DEVIATION
+        self.max_relative_window_deviation <= MAX_RELATIVE_WINDOW_DEVIATION
             && self.slope.abs() <= MAX_RELATIVE_AMPLIFICATION_CHANGE
             && self.min_window_erases > 0
     }
@@ -215,10 +216,10 @@ mod tests {
         let slow = Steadiness::of_samples(&points, 4_096_000);
         let shape = AmplificationTrend::of_counters(&points).unwrap();
         assert!(
-            shape.deviation < MAX_RELATIVE_WINDOW_DEVIATION
+            shape.max_relative_window_deviation < MAX_RELATIVE_WINDOW_DEVIATION
                 && shape.slope > MAX_RELATIVE_AMPLIFICATION_CHANGE,
             "{:?}",
-            (shape.deviation, shape.slope)
+            (shape.max_relative_window_deviation, shape.slope)
         );
         assert!(slow.is_steady && slow.from_request > 0, "its second half rises by less: {slow:?}");
     }

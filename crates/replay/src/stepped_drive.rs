@@ -11,9 +11,9 @@
 use wearwell::address::RemapMode;
 use wearwell::design::Parts;
 use wearwell::device::HostData;
-use wearwell::flash_view::FlashView;
+use wearwell::flash_view::FlashStateView;
 use wearwell::gc::UserVictimPolicy;
-use wearwell::nand::{CutOutcome, Geometry, PowerCutNand, RetainedFields, SimNand};
+use wearwell::nand::{CutOutcome, Geometry, PowerCutNand, RetainedPageFields, SimNand};
 use wearwell::operation::FlashOp;
 use wearwell::recovery::RecoveryReport;
 use wearwell::stats::Stats;
@@ -138,7 +138,7 @@ impl SteppedDrive {
     ///
     /// # Errors
     /// Those of [`Device::flash_view`].
-    pub fn flash_view(&mut self) -> Result<FlashView> {
+    pub fn flash_view(&mut self) -> Result<FlashStateView> {
         self.device.flash_view()
     }
 
@@ -197,7 +197,7 @@ pub(crate) fn drive_of_parts(
     resolved: &ResolvedDevice,
     parts: &Parts,
 ) -> Result<Device<PowerCutNand<SimNand>>> {
-    let mut nand = SimNand::new(resolved.geometry.clone(), RetainedFields::ALL)
+    let mut nand = SimNand::new(resolved.geometry.clone(), RetainedPageFields::ALL)
         .with_nvram(parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages))
         .with_factory_bad_blocks(config.factory_bad_blocks(&resolved.geometry));
     if config.device.wear_out == Some(true) {

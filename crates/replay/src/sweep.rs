@@ -16,13 +16,14 @@ use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
 use crate::input::Input;
 use crate::record::RunRecord;
 use crate::report::{
-    Comparison, NOT_STEADY_MARK, aligned_text, figure_cell, markdown_table, run_data_cells, run_data_columns,
+    Comparison, NOT_STEADY_MARK, aligned_text, data_table_cells_of_run, data_table_columns_of_runs,
+    figure_cell, markdown_table,
 };
 
 /// The section `[sweep]` of a sweep file: inputs, designs and varied settings.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct SweepSection {
+struct SweepFileSection {
     /// Paths of the trace files to replay.
     traces: Vec<PathBuf>,
     /// Specifications of workload generators and host models to replay.
@@ -33,7 +34,7 @@ struct SweepSection {
     vary: toml::Table,
 }
 
-impl Default for SweepSection {
+impl Default for SweepFileSection {
     fn default() -> Self {
         Self {
             traces: Vec::new(),
@@ -64,7 +65,7 @@ pub struct SweepFile {
 #[derive(Deserialize)]
 struct FileWithSweepSection {
     /// Content of the section `[sweep]`.
-    sweep: SweepSection,
+    sweep: SweepFileSection,
 }
 
 impl SweepFile {
@@ -84,7 +85,7 @@ impl SweepFile {
     /// As [`SweepFile::read`].
     pub fn from_text(name: &str, text: &str) -> Result<Self, ConfigError> {
         let (sweep, configuration) = split_off_sweep_section(text);
-        let SweepSection { traces, workloads, designs, vary } =
+        let SweepFileSection { traces, workloads, designs, vary } =
             toml::from_str::<FileWithSweepSection>(&sweep)
                 .map_err(|error| {
                     let start = error.span().map_or(0, |span| span.start.min(sweep.len()));
@@ -279,11 +280,11 @@ impl SweepResults {
     /// Returns the results as a table of typed columns (for CSV and Parquet): [`Comparison::data_table`] with a last
     /// column `error`. A failed run has a row with its trace, design, variant and error, and otherwise empty cells.
     pub fn data_table(&self) -> DataTable {
-        let columns = run_data_columns();
+        let columns = data_table_columns_of_runs();
         let of_error = DataColumn::new("error", CellKind::Text);
         let mut table = DataTable::new(columns.iter().cloned().chain([of_error]).collect());
         for run in &self.comparison.runs {
-            table.push(run_data_cells(run).into_iter().chain([Cell::Empty]).collect());
+            table.push(data_table_cells_of_run(run).into_iter().chain([Cell::Empty]).collect());
         }
         for failed in &self.failures {
             let known = columns.iter().map(|column| failed.cell(&column.title));
@@ -362,7 +363,7 @@ impl SweepResults {
 /// Titles of the figures in the tables of a sweep.
 const FIGURE_TITLES: [&str; 3] = ["write amplification", "block erases", "TB written until worn"];
 
-/// Keys of the settings that the labels of a table's runs show. A label has the last part of a key (`policy` of
+/// Keys of the settings in the labels of a table's rows. A label shows only the last part of a key (`policy` of
 /// `gc.policy`), but the whole key if another key of the table ends in the same part.
 struct ShortKeyNames<'a>(BTreeSet<&'a str>);
 
@@ -373,7 +374,8 @@ impl<'a> ShortKeyNames<'a> {
         Self(settings.filter_map(|setting| setting.split_once('=')).map(|(key, _)| key).collect())
     }
 
-    /// Returns the name of a setting's key in labels.
+    /// Returns the short form of a setting's key that labels show: its last part, or the whole key if that is
+    /// ambiguous.
     fn short_name<'k>(&self, key: &'k str) -> &'k str {
         let last_part = |key: &'k str| key.rsplit('.').next().unwrap_or(key);
         let is_of_other = |other: &&str| *other != key && other.rsplit('.').next() == Some(last_part(key));

@@ -105,9 +105,10 @@ pub struct GreedySteadyState {
     /// Lowest number of valid pages of a closed block, called `m` in the formulas; blocks keep this number until GC
     /// collects them.
     pub min_valid_pages: usize,
-    /// Time for which blocks wait with the lowest number `m` of valid pages before GC collects them, called `tau`, in
-    /// `[0, 1/m]`. In that time a block loses one more page with the probability `m tau`.
-    pub wait_time_at_min_valid_pages: f64,
+    /// Time `tau` in `[0, 1/m]` for which blocks wait with the lowest number `m` of valid pages before GC collects
+    /// them. The unit is the mean time until a valid page is overwritten, so that a waiting block loses one more page
+    /// with the probability `m tau`.
+    pub wait_in_mean_page_lifetimes: f64,
     /// Share of closed blocks with `i` valid pages, at index `i` from 0 to `b`, the pages per block. The shares sum to
     /// 1; their mean number of valid pages is `u b`, with the utilisation `u`.
     pub valid_count_shares: Vec<f64>,
@@ -121,22 +122,23 @@ impl GreedySteadyState {
 
     /// Returns the mean number of valid pages of a victim: `X = m - m tau`. `m` is the lowest number of valid pages
     /// that closed blocks have, and `tau` the time for which a block with `m` valid pages waits until GC collects it
-    /// ([`Self::wait_time_at_min_valid_pages`]).
+    /// ([`Self::wait_in_mean_page_lifetimes`]).
     pub fn mean_victim_valid_pages(&self) -> f64 {
         let m = self.min_valid_pages as f64;
-        m - m * self.wait_time_at_min_valid_pages
+        m - m * self.wait_in_mean_page_lifetimes
     }
 }
 
 /// Returns the mean-field steady state of greedy collection with `pages_per_block` pages per block (`b` in the
 /// formulas) at utilisation `u` (logical / physical pages).
 ///
-/// A block with `i` valid pages loses a valid page at a rate proportional to `i`. So the flow `b -> b-1 -> .. -> m` is
-/// equal at every level if the share of blocks at `i` is `c / i`. Blocks wait at `m` for a time `tau`, and their share
-/// is `c tau`. The shares sum to one: `c (H_b - H_m + tau) = 1`, with the harmonic numbers `H`.
-/// Their mean is `c (b - m + m tau) = u b`. These two equations determine `tau` for a given `m`, and exactly one `m`
-/// has `tau` in `[0, 1/m]`. The write amplification is then `A = b / (b - X)`, with `X = m - m tau`. If `u` is less
-/// than `1/H_b`, blocks drain completely: `m = 0`, `A = 1`.
+/// Let `m` be the number of valid pages at which blocks are collected. A block with `i` valid pages loses a valid page
+/// at a rate proportional to `i`. In the steady state, equally many blocks per unit of time pass each step of `b -> b-1
+/// -> .. -> m`, so that the share of blocks with `i` valid pages is `c / i`. Blocks wait at `m` for a time `tau`, and
+/// their share is `c tau`. The shares sum to one: `c (H_b - H_m + tau) = 1`, with the harmonic numbers `H`. The mean
+/// number of valid pages is `c (b - m + m tau) = u b`. These two equations determine `tau` for a given `m`, and exactly
+/// one `m` has `tau` in `[0, 1/m]`. The write amplification is then `A = b / (b - X)`, with `X = m - m tau`. If `u` is
+/// less than `1/H_b`, blocks drain completely: `m = 0`, `A = 1`.
 ///
 /// Believed equal to the `d -> infinity` mean field of Van Houdt 2013 and the finite-block analyses of Bux and Iliadis
 /// 2010 and Desnoyers 2012. Exact as the number of blocks grows; at 8192 blocks within 0.15 %. Domain `u` in (0, 1), at
@@ -152,7 +154,7 @@ pub fn greedy_steady_state(u: f64, pages_per_block: usize) -> GreedySteadyState 
     GreedySteadyState {
         write_amplification: b / (b - victim_valid),
         min_valid_pages: floor,
-        wait_time_at_min_valid_pages: tau,
+        wait_in_mean_page_lifetimes: tau,
         valid_count_shares: greedy_valid_count_shares(pages_per_block, floor, tau, harmonic_above),
     }
 }
@@ -216,17 +218,17 @@ fn d_choices_mean_valid_pages(victim_valid: f64, u: f64, pages_per_block: usize,
     let (mut above, mut sum) = (0.0, 0.0);
     for i in (1..=pages_per_block).rev() {
         let rate = (b - victim_valid) * i as f64 / (u * b);
-        above = d_choices_tail_share(above, rate, choices);
+        above = d_choices_upper_cumulative_share(above, rate, choices);
         sum += above;
     }
     sum
 }
 
-/// Returns the share of blocks with at least `i` valid pages in the mean field of [`d_choices_write_amplification`],
-/// from the share `above` with at least `i + 1` valid pages: the `s` in `[above, 1]` with `rate (s - above) = 1 -
-/// s^choices`. Newton's method from the right end never overshoots, because the difference of the two sides is
-/// increasing and convex in `s`.
-fn d_choices_tail_share(above: f64, rate: f64, choices: u32) -> f64 {
+/// Returns the share `S_i` of blocks with at least `i` valid pages, if `above` is the share `S_{i+1}` with at least
+/// `i + 1`, in the steady state that [`d_choices_write_amplification`] describes. Solves `rate (s - above) = 1 -
+/// s^choices` for `s` in `[above, 1]`, where `rate` is `(b - X) i / (u b)`. Newton's method from the right end never
+/// overshoots, because the difference of the two sides is increasing and convex in `s`.
+fn d_choices_upper_cumulative_share(above: f64, rate: f64, choices: u32) -> f64 {
     let d = f64::from(choices);
     let mut s = 1.0;
     for _ in 0..60 {
@@ -290,8 +292,8 @@ pub fn lazy_translation_cost_per_host_write(
 ///
 /// Every host write rewrites one bitmap page (a program and a read), and every collection reads one bitmap page more.
 /// `delta` is `write_read_cost_ratio`, `A` is `write_amplification` of the data and `b` the pages per block. Source:
-/// `GeckoFTL`'s baseline (SIGMOD 2016): 1.1015 at utilisation 0.7, `delta = 10` and `b = 128`, with the large-block
-/// `A`.
+/// `GeckoFTL`'s baseline (SIGMOD 2016). The result is 1.1015 at utilisation 0.7, `delta = 10` and `b = 128`, if `A` is
+/// that of greedy collection in the limit of large blocks.
 pub fn flash_bitmap_cost_per_host_write(
     write_read_cost_ratio: f64,
     write_amplification: f64,

@@ -16,7 +16,7 @@ use wearwell::address::BlockId;
 use wearwell::block_chart::{self, EraseHistogram};
 use wearwell::nand::{Nand as _, SimNand};
 use wearwell::stats::nonzero_counts_by_cause;
-use wearwell::store::{BlockState, Store};
+use wearwell::store::{BlockState, FlashPageStore};
 use wearwell::timing::{LatencySummary, RequestKind, TimingEngine};
 use wearwell_config::MAX_BLOCK_CHART_CELLS;
 
@@ -48,13 +48,13 @@ pub struct TimelineWindow {
     pub requests: u64,
     /// Host page writes up to this sample.
     pub host_page_writes: u64,
-    /// Bytes of the host's write requests up to this sample.
+    /// Bytes that the host's write requests wrote up to this sample.
     pub host_bytes: u64,
     /// Page programs up to this sample by cause; causes without any are absent.
     pub programs_by_cause: BTreeMap<String, u64>,
     /// Number of free blocks at the moment of this sample.
     pub free_blocks: u32,
-    /// Device time at this sample, seconds; 0 without timing.
+    /// Device time (simulated time) at this sample, seconds; 0 without timing.
     pub device_s: f64,
     /// Latencies of host reads answered since the previous sample; absent if there were none.
     pub read_us: Option<WindowLatency>,
@@ -66,15 +66,15 @@ pub struct TimelineWindow {
 /// between samples) were joined to save memory, each percentile is the larger one of the two windows.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WindowLatency {
-    /// Number of requests answered between the two samples.
+    /// Number of requests answered between the two samples, to which the latencies belong.
     pub count: u64,
-    /// Median latency of the requests between two samples, microseconds.
+    /// Median latency of the requests answered between the two samples, microseconds.
     pub p50: f64,
-    /// 99th percentile of the latency between two samples, microseconds.
+    /// 99th percentile of the latencies of requests answered between the two samples, microseconds.
     pub p99: f64,
-    /// 99.9th percentile of the latency between two samples, microseconds.
+    /// 99.9th percentile of the latencies of requests answered between the two samples, microseconds.
     pub p999: f64,
-    /// Largest latency between two samples, microseconds, within 0.1 %.
+    /// Largest latency of the requests answered between the two samples, microseconds, within 0.1 %.
     pub max: f64,
 }
 
@@ -97,7 +97,7 @@ pub struct TimelineFrame {
 /// Histogram of the erase counts of the blocks since the drive was new; retired blocks are left out.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WearHistogram {
-    /// Erases of the least worn block, at which the histogram's first bin begins.
+    /// Erase count at which the histogram's first bin begins: that of the least worn block.
     pub first_erases: u32,
     /// Width of a histogram bin, erases.
     pub erases_per_bin: u32,
@@ -159,7 +159,8 @@ struct BoundedSamples<T> {
     kept_samples: Vec<T>,
     /// Largest number of stored samples.
     max_samples: usize,
-    /// One of this many offered samples is stored; the number doubles whenever every second stored sample is dropped.
+    /// Number of offered samples of which one is stored. It doubles whenever the memory is full and every second stored
+    /// sample is dropped.
     offers_per_stored_sample: u64,
     /// Number of samples offered so far, stored or not.
     offered_samples: u64,
@@ -315,7 +316,11 @@ fn take_latencies_since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>
 }
 
 /// Samples the block map and the wear of the blocks.
-fn make_frame(counters: &SeriesPoint, store: &Store<SimNand>, blocks_per_cell: u32) -> TimelineFrame {
+fn make_frame(
+    counters: &SeriesPoint,
+    store: &FlashPageStore<SimNand>,
+    blocks_per_cell: u32,
+) -> TimelineFrame {
     let blocks = store.blocks().len();
     let mut cells = String::new();
     block_chart::append_chart_cells(store, 0..blocks, blocks_per_cell, &mut cells);

@@ -1,5 +1,5 @@
-//! Tests of ablations: Shapley values of games that are computed by hand, and shares of mechanisms on drives that are
-//! run.
+//! Tests of ablations: Shapley values of small games, compared with results computed by hand, and the gains of content
+//! mechanisms on simulated drives.
 
 use common::{generated_input, run_input, small_device_config};
 use wearwell_replay::ablate::{
@@ -40,7 +40,7 @@ fn the_shapley_value_of_a_player_with_constant_gain_is_that_gain() {
     assert_near(&shapley_values(&additive, 3), &weights);
     for (player, weight) in weights.into_iter().enumerate() {
         assert_eq!(
-            (additive.gain_alone(player), additive.gain_over_all_others(player)),
+            (additive.gain_alone(player), additive.gain_when_added_to_all_others(player)),
             (Some(weight), Some(weight))
         );
     }
@@ -50,7 +50,10 @@ fn the_shapley_value_of_a_player_with_constant_gain_is_that_gain() {
 #[test]
 fn two_redundant_mechanisms_share_their_saving_and_removing_one_loses_nothing() {
     let substitutes = game_of_subset_values(&[100.0, 70.0, 70.0, 70.0]);
-    assert_eq!((substitutes.gain_alone(0), substitutes.gain_over_all_others(0)), (Some(-30.0), Some(0.0)));
+    assert_eq!(
+        (substitutes.gain_alone(0), substitutes.gain_when_added_to_all_others(0)),
+        (Some(-30.0), Some(0.0))
+    );
     assert_near(&shapley_values(&substitutes, 2), &[-15.0, -15.0]);
     assert_eq!(
         substitutes.player_interaction(0, 1),
@@ -62,7 +65,10 @@ fn two_redundant_mechanisms_share_their_saving_and_removing_one_loses_nothing() 
 #[test]
 fn two_mechanisms_that_save_only_together_share_the_saving_equally() {
     let complements = game_of_subset_values(&[100.0, 100.0, 100.0, 60.0]);
-    assert_eq!((complements.gain_alone(1), complements.gain_over_all_others(1)), (Some(0.0), Some(-40.0)));
+    assert_eq!(
+        (complements.gain_alone(1), complements.gain_when_added_to_all_others(1)),
+        (Some(0.0), Some(-40.0))
+    );
     assert_near(&shapley_values(&complements, 2), &[-20.0, -20.0]);
     assert_eq!(complements.player_interaction(0, 1), Some(-40.0));
 }
@@ -89,7 +95,10 @@ fn shapley_values_add_up_to_the_gain_of_all_mechanisms() {
 fn a_shapley_value_that_needs_a_missing_run_is_missing() {
     let game = CooperativeGame::of_subset_values(vec![Some(9.0), Some(7.0), None, Some(5.0)]);
     assert_eq!((game.gain_alone(0), game.gain_alone(1)), (Some(-2.0), None));
-    assert_eq!((game.gain_over_all_others(0), game.gain_over_all_others(1)), (None, Some(-2.0)));
+    assert_eq!(
+        (game.gain_when_added_to_all_others(0), game.gain_when_added_to_all_others(1)),
+        (None, Some(-2.0))
+    );
     assert_eq!(
         (game.shapley_value(0), game.shapley_value(1), game.player_interaction(0, 1)),
         (None, None, None)
@@ -123,7 +132,8 @@ fn gains_of_figure<'a>(ablation: &'a Ablation, name: &str) -> &'a FigureGains {
     ablation.figures.iter().find(|gains| gains.figure == name).unwrap()
 }
 
-/// The gains that an ablation reports for deduplication equal the differences between the runs, alone and added last.
+/// The gains that an ablation reports for deduplication equal differences between runs: used alone, against the run
+/// without mechanisms; added last, against the run with all other mechanisms.
 #[test]
 fn an_ablation_finds_what_deduplication_saves() {
     let mechanisms = mechanisms_of_names(&["dedup", "compress"]);
@@ -233,7 +243,7 @@ fn lifetime_changes_in_an_ablation_carry_the_unsteady_marks_of_their_runs() {
 
 /// Regression: the change of a lifetime was the difference between a whole run and the steady part of another run.
 #[test]
-fn lifetime_changes_in_an_ablation_with_an_unsteady_run_compare_whole_runs() {
+fn an_ablation_compares_lifetimes_of_whole_runs_if_one_run_is_not_steady() {
     let mechanisms = mechanisms_of_names(&["dedup"]);
     let mut outcomes = run_all_subsets(&mechanisms, LOAD);
     outcomes[1] = outcomes[0].clone();

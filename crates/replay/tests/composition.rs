@@ -1,5 +1,5 @@
-//! Designs from parts: `docs/composition.md` says which mixtures of content, map and page validity the engine accepts,
-//! every one of them runs, and a named design is nothing but its parts.
+//! Tests of designs that are composed of parts (content mechanisms, map, page validity and others). The engine accepts
+//! the combinations that `docs/composition.md` lists, each of them runs, and a named design equals its combination.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use wearwell::address::RemapMode;
 use wearwell::data::mix_bits;
 use wearwell::design::{Parts, Persistence};
 use wearwell::device::HostData;
-use wearwell::nand::{RetainedFields, SimNand};
+use wearwell::nand::{RetainedPageFields, SimNand};
 use wearwell::{Device, DeviceOptions, Error};
 use wearwell_config::{Config, ConfigError};
 use wearwell_replay::json::ToJson;
@@ -23,13 +23,13 @@ const TABLE_HEADING: &str = "## The table";
 
 /// Content mechanisms that the table of mixtures combines.
 const CONTENT_MECHANISM_NAMES: [&str; 4] = ["recycle", "dedup", "delta", "compress"];
-/// Kinds of map (L2P table) that the table of mixtures combines.
+/// Kinds of map (L2P table) that the tests combine with every page-validity store and every set of content mechanisms.
 const MAPS: [&str; 3] = ["flat", "cached", "lazy"];
-/// Page-validity stores that the table of mixtures combines.
+/// Page-validity stores that the tests combine with every kind of map and every set of content mechanisms.
 const VALIDITY_STORES: [&str; 4] = ["ram", "bitmap", "log", "gecko"];
 
 /// Returns every subset of the content mechanisms, in the form that `parts.content` takes.
-fn content_subsets() -> Vec<String> {
+fn content_mechanism_subsets() -> Vec<String> {
     let subset = |bits: usize| -> String {
         let named = CONTENT_MECHANISM_NAMES.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
         named.map(|(_, &name)| name).collect::<Vec<_>>().join("+")
@@ -47,7 +47,10 @@ fn mixture_settings(content: &str, map: &str, validity: &str) -> Vec<String> {
 
 /// Builds the device of the configuration, on simulated flash that retains `fields` of each page, or those that the
 /// design needs. Returns the reason for which the combination of parts is refused.
-fn build_device(config: &Config, fields: Option<RetainedFields>) -> Result<(Device<SimNand>, Parts), String> {
+fn build_device(
+    config: &Config,
+    fields: Option<RetainedPageFields>,
+) -> Result<(Device<SimNand>, Parts), String> {
     let resolved = config.resolve_device(8000).unwrap();
     let parts = match config.design_parts("page-map", &resolved) {
         Ok(parts) => parts,
@@ -70,13 +73,13 @@ fn engine_refusal(settings: &[String]) -> Option<String> {
     build_device(&small_device_config(&settings), None).err()
 }
 
-/// Returns the table of mixtures of mechanisms as `docs/composition.md` shows it, followed by the numbered reasons why
-/// the engine refuses some.
-fn mixture_table() -> String {
+/// Returns the table in `docs/composition.md` of design mixtures (combinations of content mechanisms, map and page
+/// validity), followed by the numbered reasons for which the engine refuses some of them.
+fn design_mixture_table() -> String {
     let mut reasons: Vec<String> = Vec::new();
     let mut accepted = 0;
     let mut rows = String::new();
-    for content in content_subsets() {
+    for content in content_mechanism_subsets() {
         let _ = write!(rows, "| {content} ");
         for (map, validity) in MAPS.iter().flat_map(|map| VALIDITY_STORES.map(|store| (*map, store))) {
             let cell = match engine_refusal(&mixture_settings(&content, map, validity)) {
@@ -101,7 +104,7 @@ fn mixture_table() -> String {
         .iter()
         .flat_map(|map| VALIDITY_STORES.map(|store| format!("| {map}, {store} ")))
         .collect::<String>();
-    let all = content_subsets().len() * MAPS.len() * VALIDITY_STORES.len();
+    let all = content_mechanism_subsets().len() * MAPS.len() * VALIDITY_STORES.len();
     let mut text = format!(
         "\n{accepted} of {all} mixtures are accepted.\n\n| content {columns}|\n|{}\n{rows}\n",
         "---|".repeat(1 + MAPS.len() * VALIDITY_STORES.len())
@@ -117,7 +120,7 @@ fn mixture_table() -> String {
 fn the_documented_table_of_combined_parts_is_up_to_date() {
     let document = std::fs::read_to_string(DOCUMENT).expect("docs/composition.md is there");
     let (head, written) = document.split_once(TABLE_HEADING).expect("it has a table");
-    let (written, table) = (written.trim_start_matches('\n'), mixture_table());
+    let (written, table) = (written.trim_start_matches('\n'), design_mixture_table());
     if std::env::var_os("WEARWELL_RENEW").is_some() {
         std::fs::write(DOCUMENT, format!("{head}{TABLE_HEADING}\n{table}")).unwrap();
         return;
@@ -135,7 +138,7 @@ const LOAD: &str =
 #[test]
 fn every_accepted_mixture_of_parts_runs_and_collects_garbage() {
     let mut mixtures = 0;
-    for content in content_subsets() {
+    for content in content_mechanism_subsets() {
         for (map, validity) in MAPS.iter().flat_map(|map| VALIDITY_STORES.map(|store| (*map, store))) {
             let settings = mixture_settings(&content, map, validity);
             if engine_refusal(&settings).is_some() {
@@ -175,8 +178,8 @@ fn without_varying_fields(record: RunRecord) -> RunRecord {
     }
 }
 
-/// Values of `parts.survives`.
-const SURVIVAL_PART_NAMES: [&str; 7] = [
+/// Values of `parts.survives`, the means by which a design keeps its metadata over a loss of power.
+const PERSISTENCE_PART_NAMES: [&str; 7] = [
     "battery",
     "nvram-map",
     "oob-scan",
@@ -199,8 +202,8 @@ const TINY_DRIVE: [&str; 6] = [
 
 /// Returns the settings of every combination of content, map, page validity, reverse map and means to survive a loss of
 /// power, accepted or not. A reverse map is a part of designs that share pages only.
-fn combinations_with_survival() -> impl Iterator<Item = Vec<String>> {
-    let mut contents = content_subsets();
+fn combinations_with_each_persistence_part() -> impl Iterator<Item = Vec<String>> {
+    let mut contents = content_mechanism_subsets();
     contents.extend(["remap", "silent"].map(String::from));
     let mixtures = contents.into_iter().flat_map(|content| {
         let columns = MAPS.iter().flat_map(|map| VALIDITY_STORES.map(|store| (*map, store)));
@@ -210,7 +213,7 @@ fn combinations_with_survival() -> impl Iterator<Item = Vec<String>> {
         let shares = mixture[0].contains("dedup") || mixture[0].contains("remap");
         let reverse_maps = if shares { &REVERSE_MAPS[..] } else { &[""] };
         let reverse_maps =
-            reverse_maps.iter().flat_map(|kind| SURVIVAL_PART_NAMES.map(|survives| (*kind, survives)));
+            reverse_maps.iter().flat_map(|kind| PERSISTENCE_PART_NAMES.map(|survives| (*kind, survives)));
         let combination = |(reverse_map, survives): (&str, &str)| {
             let mut settings = mixture.clone();
             settings.extend((!reverse_map.is_empty()).then(|| format!("parts.reverse_map={reverse_map}")));
@@ -221,13 +224,14 @@ fn combinations_with_survival() -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// Every combination that the engine accepts keeps what was flushed over losses of power right after the flush. (Under
-/// the OOB scan a trimmed page may return.) Regression: 21 accepted combinations with an explicit `parts.survives`
-/// panicked in recovery, and deduplication with `nvram-entries` and an ideal reverse map returned older data.
+/// Under every combination of parts that the engine accepts, flushed data survives a loss of power right after the
+/// flush. (Under the OOB scan a trimmed page may return.) Regression: 21 accepted combinations with an explicit
+/// `parts.survives` panicked in recovery, and deduplication with `nvram-entries` and an ideal reverse map returned
+/// older data.
 #[test]
-fn every_accepted_combination_with_a_survival_part_keeps_flushed_data() {
+fn every_accepted_combination_of_parts_keeps_flushed_data_over_a_power_loss() {
     let (mut accepted, mut offered) = (0, 0);
-    for settings in combinations_with_survival() {
+    for settings in combinations_with_each_persistence_part() {
         offered += 1;
         if let Some((device, parts)) = tiny_drive(&settings) {
             accepted += 1;
@@ -241,7 +245,7 @@ fn every_accepted_combination_with_a_survival_part_keeps_flushed_data() {
 /// Returns a tiny drive that keeps the bytes of pages, and its parts; `None` if the engine refuses the combination.
 fn tiny_drive(settings: &[String]) -> Option<(Device<SimNand>, Parts)> {
     let settings: Vec<&str> = TINY_DRIVE.into_iter().chain(settings.iter().map(String::as_str)).collect();
-    build_device(&config_of_settings(&settings), Some(RetainedFields::ALL)).ok()
+    build_device(&config_of_settings(&settings), Some(RetainedPageFields::ALL)).ok()
 }
 
 /// Checks that flushed data is read back after several losses of power, each right after a flush.

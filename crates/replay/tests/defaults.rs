@@ -88,8 +88,8 @@ const GEOMETRIES: [&[&str]; 3] = [
     ],
 ];
 
-/// Returns a number of pages with which a drive that is sized to its input exports hardly any further page, so that no
-/// unwritten page acts as spare space.
+/// Returns a number of pages for an input, so that a drive sized to the input exports at most four pages more.
+/// Otherwise, pages that the input never writes would act as spare space.
 fn pages_that_fill_drive(geometry: &[&str]) -> u32 {
     let settings: Vec<String> = geometry
         .iter()
@@ -102,8 +102,8 @@ fn pages_that_fill_drive(geometry: &[&str]) -> u32 {
     (30_000..200_000).find(is_met).expect("a drive of whole blocks")
 }
 
-/// Bug: `precondition.mode=constructed` left a different number of free blocks for each design, so that short runs
-/// compared these numbers.
+/// Bug: `precondition.mode=constructed` left a different number of free blocks for each design, so that the results of
+/// short runs showed this difference instead of that between the designs.
 #[test]
 fn write_amplification_of_a_constructed_drive_equals_that_after_a_long_run() {
     for (k, geometry) in GEOMETRIES.iter().enumerate() {
@@ -180,7 +180,8 @@ fn lifetime_years_follow_the_host_rate_and_the_time_scale() {
     let slow = years(&[], 100);
     assert_within(years(&[], 200), slow / 2.0, 0.001, "twice the rate");
     assert_within(years(&["replay.time_scale=0.1"], 100), slow / 10.0, 0.001, "a tenth of the gaps");
-    let larger = run_with_settings(&[], &load(100), "page-map").with_years_scaled_to(Some(1 << 30));
+    let larger =
+        run_with_settings(&[], &load(100), "page-map").with_years_scaled_to_exported_bytes(Some(1 << 30));
     let exported = larger.device.logical_pages as f64 * 4096.0;
     assert_within(
         larger.lifetime.scaled_years.unwrap(),
@@ -191,8 +192,8 @@ fn lifetime_years_follow_the_host_rate_and_the_time_scale() {
 }
 
 /// Returns how many TB the host can write to flash of `capacity_bytes` bytes whose blocks are rated for `cycles`. The
-/// value is computed from the writes of the input and the programs of the run, without the record's totals of its
-/// steady part. Writes that a content mechanism saves cause no program.
+/// value is computed from the writes of the input and the programs of the run, so that it is independent of the totals
+/// that the record has for the steady part of the run.
 fn writable_tb(record: &RunRecord, load: &str, capacity_bytes: f64, cycles: f64) -> f64 {
     let from = record.steady.from_request;
     let requests = common::requests_of(load).into_iter().skip(from as usize);
@@ -207,8 +208,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     /// The host can write at most the bytes of the flash times the rated cycles, divided by write amplification. The
-    /// lifetime in the record is within a millionth below this bound. So each case also checks that a figure 2 % higher
-    /// would break the bound.
+    /// lifetime in the record is not above this bound, and less than a millionth below it. Each case also checks that a
+    /// lifetime 2 % longer would break the bound.
     #[test]
     fn no_lifetime_is_longer_than_the_flash_allows(
         design in prop::sample::select(vec!["page-map", "dftl", "recyclable", "remap", "delta", "integrated", "geckoftl"]),

@@ -29,9 +29,9 @@ fn pages_per_delta(ratio: f64, open_pages: u32) -> f64 {
 }
 
 /// Whole deltas waste the end of a flash page, and four open pages waste less than one (Delta-FTL paper). The expected
-/// values are from an independent simulation of next fit and of four open pages, with 6 bytes per delta beside its
-/// data. `tests/workload.rs` has the same values for the sizes alone. The two bytes of the count at the start of a page
-/// are within the tolerance.
+/// values are from an independent simulation of next fit and of four open pages, with a header of 6 bytes per delta. It
+/// leaves out the number of deltas that each page stores in two more bytes; this is within the tolerance. (The expected
+/// values in `tests/workload.rs` are for deltas without headers.)
 #[test]
 fn delta_packing_of_the_engine_equals_an_independent_simulation() {
     for (ratio, one_open, four_open) in

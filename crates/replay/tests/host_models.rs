@@ -96,7 +96,7 @@ impl ContentMap {
                 }
                 self.0.extend(request.pages().zip(aside));
             }
-            Op::Read | Op::Flush | Op::Phase | Op::Zero => {}
+            Op::Read | Op::Flush | Op::PhaseMarker | Op::Zero => {}
         }
     }
 
@@ -187,7 +187,7 @@ fn host_models_issue_whole_page_requests_within_the_device() {
                 Op::Remap(_) => {
                     assert!(request.remap_source_pages().all(|page| volume.0.contains_key(&page)), "{spec}");
                 }
-                Op::Flush | Op::Phase => assert_eq!(pages, 0, "{spec}"),
+                Op::Flush | Op::PhaseMarker => assert_eq!(pages, 0, "{spec}"),
                 Op::Zero => panic!("{spec}: nothing is zeroed"),
             }
             volume.execute_request(&request);
@@ -302,14 +302,16 @@ fn random_sqlite_inserts_read_leaves_of_a_database_larger_than_the_caches() {
 #[test]
 fn f2fs_writes_out_of_place_and_forced_cleaning_only_relocates() {
     for load in ["load=fileserver,ops=1500", "load=ycsb,ops=9000"] {
-        assert_f2fs_only_relocates(&format!("f2fs-clean:segments=64,files=400,{load}"));
+        assert_f2fs_never_overwrites_and_cleans_by_remaps(&format!(
+            "f2fs-clean:segments=64,files=400,{load}"
+        ));
     }
 }
 
 /// Checks for a host model of F2FS that no block is overwritten, and that the forced cleaning only remaps and trims.
-fn assert_f2fs_only_relocates(spec: &str) {
+fn assert_f2fs_never_overwrites_and_cleans_by_remaps(spec: &str) {
     let requests = requests_of(spec);
-    let phases: Vec<&[Request]> = requests.split(|request| request.op == Op::Phase).collect();
+    let phases: Vec<&[Request]> = requests.split(|request| request.op == Op::PhaseMarker).collect();
     assert_eq!(phases.len(), 3);
     let mut volume = ContentMap::default();
     for request in &requests {
@@ -332,7 +334,7 @@ fn assert_f2fs_only_relocates(spec: &str) {
 fn file_copy_snapshot_oltp_and_ycsb_models_issue_the_documented_counts() {
     let copy = requests_of("file-copy:files=60,copies=3");
     assert_eq!(remapped_pages(&copy), 3 * written_pages(&copy));
-    assert_eq!(copy.iter().filter(|request| request.op == Op::Phase).count(), 3);
+    assert_eq!(copy.iter().filter(|request| request.op == Op::PhaseMarker).count(), 3);
 
     let snapshot = requests_of("snapshot:pages=700,snapshots=3,overwrites=300");
     assert_eq!((written_pages(&snapshot), remapped_pages(&snapshot)), (700 + 3 * 300, 3 * 700));
@@ -342,7 +344,7 @@ fn file_copy_snapshot_oltp_and_ycsb_models_issue_the_documented_counts() {
     assert_eq!(count_pages(&oltp, |op| op == Op::Read), 40 * 70);
 
     let ycsb = requests_of("ycsb:records=4000,updates=8000,checkpoint=2000,theta=0");
-    let phases: Vec<&[Request]> = ycsb.split(|request| request.op == Op::Phase).collect();
+    let phases: Vec<&[Request]> = ycsb.split(|request| request.op == Op::PhaseMarker).collect();
     assert_eq!(written_pages(phases[0]), 1000, "the leaves are loaded");
     // 2000 uniform updates miss a leaf of 1000 with probability (1 - 1/1000)^2000.
     let leaves = 4.0 * 1000.0 * (1.0 - 0.999_f64.powi(2000));
@@ -365,18 +367,18 @@ fn the_fileserver_model_has_the_operation_mix_of_filebench() {
 
 /// Figures of a stream of requests, of the kinds that papers publish for their traces.
 struct TraceFigures {
-    /// Number of page reads.
-    reads: f64,
-    /// Number of page writes.
-    writes: f64,
+    /// Number of pages read, counted once per read.
+    page_reads: f64,
+    /// Number of pages written, counted once per write.
+    page_writes: f64,
     /// Number of distinct pages written.
     distinct_pages_written: f64,
     /// Time of the last request, seconds.
     duration_s: f64,
     /// Number of writes whose content a dead page has, which recycling could revive.
-    recyclable_writes: f64,
+    recyclable_page_writes: f64,
     /// Number of recyclable writes whose dead page is among the four that died last at its address.
-    recyclable_writes_of_newest_four: f64,
+    recyclable_page_writes_of_newest_four_dead_pages: f64,
 }
 
 impl TraceFigures {
@@ -404,12 +406,12 @@ impl TraceFigures {
             }
         }
         Self {
-            reads: count_pages(requests, |op| op == Op::Read) as f64,
-            writes: written_pages(requests) as f64,
+            page_reads: count_pages(requests, |op| op == Op::Read) as f64,
+            page_writes: written_pages(requests) as f64,
             distinct_pages_written: unique.len() as f64,
             duration_s: requests.last().unwrap().time_ns as f64 / 1e9,
-            recyclable_writes: recyclable as f64,
-            recyclable_writes_of_newest_four: newest_four as f64,
+            recyclable_page_writes: recyclable as f64,
+            recyclable_page_writes_of_newest_four_dead_pages: newest_four as f64,
         }
     }
 }
@@ -420,10 +422,10 @@ fn assert_within(what: &str, measured: f64, published: f64, tolerance: f64) {
     assert!((measured / published - 1.0).abs() <= tolerance, "{what}: {measured}, published {published}");
 }
 
-/// Published figures of the FIU traces: requests, write share, unique pages, overwrite share, recyclable GB, invalid
-/// GB, and share of recyclable writes whose dead page is among the four that died last at its address (rows LX-02 to
-/// LX-15 of `wearwell reproduce`).
-const FIU_FIGURES: [(&str, [f64; 7]); 3] = [
+/// Published figures of each FIU trace, in this order: requests, write share, unique pages, overwrite share, recyclable
+/// GB, invalid GB, and share of recyclable writes whose dead page is among the four that died last at its address (rows
+/// LX-02 to LX-15 of `wearwell reproduce`).
+const PUBLISHED_FIU_TRACE_FIGURES: [(&str, [f64; 7]); 3] = [
     ("fiu-homes", [9.3e6, 0.938, 2.4e6, 0.725, 2.8, 24.1, 0.791]),
     ("fiu-mail", [16.3e6, 0.753, 1.2e6, 0.902, 7.4, 42.2, 0.596]),
     ("fiu-web", [5.9e6, 0.825, 0.8e6, 0.836, 2.5, 15.5, 0.865]),
@@ -432,20 +434,32 @@ const FIU_FIGURES: [(&str, [f64; 7]); 3] = [
 #[test]
 fn fiu_trace_substitutes_have_the_published_statistics() {
     let scale = 0.02;
-    for (name, [requests, write_share, unique, overwrites, recyclable_gb, invalid_gb, newest_four]) in
-        FIU_FIGURES
+    for (
+        name,
+        [requests, write_share, unique, overwrites, recyclable_data_gb, invalidated_data_gb, newest_four],
+    ) in PUBLISHED_FIU_TRACE_FIGURES
     {
         let measured = TraceFigures::of_requests(&requests_of(&format!("{name}:scale={scale}")));
-        assert_within(name, measured.reads + measured.writes, requests * scale, 1e-4);
-        assert_within(name, measured.writes / (measured.reads + measured.writes), write_share, 1e-4);
-        assert_within(name, measured.distinct_pages_written, unique * scale, 1e-4);
-        assert_within(name, 1.0 - measured.distinct_pages_written / measured.writes, overwrites, 0.02);
-        let invalid = measured.writes - measured.distinct_pages_written;
-        assert_within(name, invalid * 4096.0 / scale / f64::from(1 << 30), invalid_gb, 0.02);
-        assert_within(name, measured.recyclable_writes / invalid, recyclable_gb / invalid_gb, 0.02);
+        assert_within(name, measured.page_reads + measured.page_writes, requests * scale, 1e-4);
         assert_within(
             name,
-            measured.recyclable_writes_of_newest_four / measured.recyclable_writes,
+            measured.page_writes / (measured.page_reads + measured.page_writes),
+            write_share,
+            1e-4,
+        );
+        assert_within(name, measured.distinct_pages_written, unique * scale, 1e-4);
+        assert_within(name, 1.0 - measured.distinct_pages_written / measured.page_writes, overwrites, 0.02);
+        let invalid = measured.page_writes - measured.distinct_pages_written;
+        assert_within(name, invalid * 4096.0 / scale / f64::from(1 << 30), invalidated_data_gb, 0.02);
+        assert_within(
+            name,
+            measured.recyclable_page_writes / invalid,
+            recyclable_data_gb / invalidated_data_gb,
+            0.02,
+        );
+        assert_within(
+            name,
+            measured.recyclable_page_writes_of_newest_four_dead_pages / measured.recyclable_page_writes,
             newest_four,
             0.02,
         );
@@ -454,18 +468,18 @@ fn fiu_trace_substitutes_have_the_published_statistics() {
 }
 
 /// Numbers of invalidated and of recycled pages (whose content is written again) by how often their content was read.
-struct CountsByReads {
+struct PageCountsByReadCount {
     /// Number of invalidated pages, by the number of reads of their content (15: at least 15).
     invalid_pages: [f64; 16],
     /// Number of writes of an earlier content, by the number of reads of that content (15: at least 15).
     recycled_pages: [f64; 16],
     /// Number of distinct addresses that were overwritten.
     overwritten_addresses: f64,
-    /// Position of the first request that writes an earlier content again, as a share of all requests.
-    first_return_share: f64,
+    /// Share of all requests that precede the first request that writes an earlier content again.
+    share_of_requests_before_first_recurrence: f64,
 }
 
-impl CountsByReads {
+impl PageCountsByReadCount {
     /// Counts invalidated and recycled pages of these requests with plain maps.
     fn of_requests(requests: &[Request]) -> Self {
         let mut holds: HashMap<u64, Fingerprint> = HashMap::new();
@@ -489,17 +503,17 @@ impl CountsByReads {
                 overwritten.insert(page);
             }
         }
-        let first_return_share = first_return.expect("something returns");
+        let share_of_requests_before_first_recurrence = first_return.expect("something returns");
         Self {
             invalid_pages,
             recycled_pages,
             overwritten_addresses: overwritten.len() as f64,
-            first_return_share,
+            share_of_requests_before_first_recurrence,
         }
     }
 
     /// Returns the share of the counted pages that were read eight times or more.
-    fn hot_share(counts: &[f64; 16]) -> f64 {
+    fn share_read_at_least_eight_times(counts: &[f64; 16]) -> f64 {
         counts[8..].iter().sum::<f64>() / counts.iter().sum::<f64>()
     }
 
@@ -517,8 +531,11 @@ const DEAD_PAGES_PER_OVERWRITTEN_ADDRESS: [f64; 3] = [7.3, 12.1, 6.7];
 /// the number of reads that these figures need (`reads=figures`).
 #[test]
 fn fiu_trace_substitutes_read_pages_at_the_published_frequencies() {
-    for ((name, _), list_length) in FIU_FIGURES.into_iter().zip(DEAD_PAGES_PER_OVERWRITTEN_ADDRESS) {
-        let counts = CountsByReads::of_requests(&requests_of(&format!("{name}:scale=0.01,reads=figures")));
+    for ((name, _), list_length) in
+        PUBLISHED_FIU_TRACE_FIGURES.into_iter().zip(DEAD_PAGES_PER_OVERWRITTEN_ADDRESS)
+    {
+        let counts =
+            PageCountsByReadCount::of_requests(&requests_of(&format!("{name}:scale=0.01,reads=figures")));
         let total: f64 = counts.invalid_pages.iter().sum();
         assert!(
             counts.invalid_pages[..4].iter().sum::<f64>() > 0.5 * total,
@@ -527,8 +544,16 @@ fn fiu_trace_substitutes_read_pages_at_the_published_frequencies() {
         let inside = |what: &str, value: f64, range: std::ops::Range<f64>| {
             assert!(range.contains(&value), "{name}: {what} is {value}, published {range:?}");
         };
-        inside("share read 8 times or more", CountsByReads::hot_share(&counts.invalid_pages), 0.208..0.329);
-        inside("share of the recyclable", CountsByReads::hot_share(&counts.recycled_pages), 0.528..0.802);
+        inside(
+            "share read 8 times or more",
+            PageCountsByReadCount::share_read_at_least_eight_times(&counts.invalid_pages),
+            0.208..0.329,
+        );
+        inside(
+            "share of the recyclable",
+            PageCountsByReadCount::share_read_at_least_eight_times(&counts.recycled_pages),
+            0.528..0.802,
+        );
         inside("recyclable, never read", counts.recycled_share(0), 0.007..0.069);
         inside("recyclable, read 15 times", counts.recycled_share(15), 0.26..0.391);
         assert!(
@@ -537,18 +562,19 @@ fn fiu_trace_substitutes_read_pages_at_the_published_frequencies() {
         );
         assert_within(name, total / counts.overwritten_addresses, list_length, 0.01);
         assert!(
-            (0.5..0.51).contains(&counts.first_return_share),
+            (0.5..0.51).contains(&counts.share_of_requests_before_first_recurrence),
             "{name}: from {} on",
-            counts.first_return_share
+            counts.share_of_requests_before_first_recurrence
         );
     }
 }
 
-/// A substitute with as few reads as the trace has (Table I of the Recyclable SSD paper) generates a random sample of
-/// the reads. Contents that were read still return more often, but few contents reach eight reads.
+/// The `fiu-mail` substitute by default has as many reads as the paper's trace (Table I of the Recyclable SSD paper):
+/// a random sample of the reads that its popularity model generates. Contents that were read are still written again
+/// more often than others, but few contents reach eight reads.
 #[test]
-fn a_trace_substitute_with_fewer_reads_samples_the_full_read_stream() {
-    let counts = CountsByReads::of_requests(&requests_of("fiu-mail:scale=0.01"));
+fn fiu_substitute_with_the_published_read_count_generates_a_sample_of_the_reads() {
+    let counts = PageCountsByReadCount::of_requests(&requests_of("fiu-mail:scale=0.01"));
     assert!(
         counts.recycled_share(1) > 1.2 * counts.recycled_share(0)
             && counts.invalid_pages[8..].iter().sum::<f64>() < 100.0
@@ -559,16 +585,16 @@ fn a_trace_substitute_with_fewer_reads_samples_the_full_read_stream() {
 fn the_predicted_host_model_rewrites_dead_contents_with_probability_by_read_count() {
     let spec =
         "predicted:pages=2000,writes=100000,theta=0,reads=3,popular=0.25,popular_return=0.4,other_return=0.1";
-    let counts = CountsByReads::of_requests(&requests_of(spec));
+    let counts = PageCountsByReadCount::of_requests(&requests_of(spec));
     assert_within("never read", counts.recycled_share(0), 0.1, 0.05);
     assert_within("read", counts.recycled_share(3), 0.4, 0.05);
     assert!(counts.invalid_pages[4..].iter().all(|&share| share <= 0.0));
     assert_within("popular", counts.invalid_pages[3] / counts.invalid_pages.iter().sum::<f64>(), 0.25, 0.1);
 }
 
-/// Published figures of the Delta-FTL paper's traces: million reads, million writes, percent of writes, hours (rows
-/// DF-08 to DF-13 of `wearwell reproduce`).
-const DELTA_FTL_FIGURES: [(&str, [f64; 4]); 6] = [
+/// Published figures of each trace of the Delta-FTL paper, in this order: million reads, million writes, percentage of
+/// writes, duration in hours (rows DF-08 to DF-13 of `wearwell reproduce`).
+const PUBLISHED_DELTA_FTL_TRACE_FIGURES: [(&str, [f64; 4]); 6] = [
     ("f1", [1.23, 4.07, 76.8, 12.0]),
     ("f2", [3.04, 0.65, 17.7, 12.0]),
     ("c3", [0.75, 1.37, 64.7, 24.0]),
@@ -580,37 +606,43 @@ const DELTA_FTL_FIGURES: [(&str, [f64; 4]); 6] = [
 #[test]
 fn delta_ftl_trace_substitutes_have_the_published_statistics() {
     let scale = 0.02;
-    for (name, [reads, writes, percent, hours]) in DELTA_FTL_FIGURES {
+    for (name, [reads, writes, percent, hours]) in PUBLISHED_DELTA_FTL_TRACE_FIGURES {
         let measured = TraceFigures::of_requests(&requests_of(&format!("{name}:scale={scale}")));
-        assert_within(name, measured.reads, reads * 1e6 * scale, 1e-3);
-        assert_within(name, measured.writes, writes * 1e6 * scale, 1e-3);
-        assert_within(name, 100.0 * measured.writes / (measured.reads + measured.writes), percent, 0.02);
+        assert_within(name, measured.page_reads, reads * 1e6 * scale, 1e-3);
+        assert_within(name, measured.page_writes, writes * 1e6 * scale, 1e-3);
+        assert_within(
+            name,
+            100.0 * measured.page_writes / (measured.page_reads + measured.page_writes),
+            percent,
+            0.02,
+        );
         assert_within(name, measured.duration_s, hours * 3600.0 * scale, 0.001);
     }
 }
 
-/// Published figures of the integrated lifetime paper's traces: MB/s written, GiB written per day, and the ratios that
-/// compression and deduplication leave (rows IL-01 to IL-03 and IL-14 of `wearwell reproduce`).
-const LIFETIME_FIGURES: [(&str, [f64; 4]); 3] = [
+/// Published figures of each trace of the integrated lifetime paper, in this order: MB/s written, GiB written per day,
+/// and the shares of the writes that are left after compression and after deduplication (rows IL-01 to IL-03 and IL-14
+/// of `wearwell reproduce`).
+const PUBLISHED_LIFETIME_TRACE_FIGURES: [(&str, [f64; 4]); 3] = [
     ("wksn", [0.961, 77.0, 0.325, 0.819]),
     ("media", [1.720, 138.0, 0.987, 0.997]),
     ("dvmt", [2.150, 173.0, 0.833, 1.0]),
 ];
 
 #[test]
-fn lifetime_trace_substitutes_write_and_compress_at_the_published_rates() {
-    for (name, [mb_per_s, gib_per_day, compressed, deduplicated]) in LIFETIME_FIGURES {
+fn lifetime_trace_substitutes_have_the_published_write_rates_and_compressibility() {
+    for (name, [mb_per_s, gib_per_day, compressed, deduplicated]) in PUBLISHED_LIFETIME_TRACE_FIGURES {
         let scale = 0.01;
         let requests = requests_of(&format!("{name}:scale={scale}"));
         let measured = TraceFigures::of_requests(&requests);
-        assert_within(name, measured.writes * 4096.0 / measured.duration_s / 1e6, mb_per_s, 0.02);
-        assert_within(name, measured.writes * 4096.0 / scale / f64::from(1 << 30), gib_per_day, 0.02);
+        assert_within(name, measured.page_writes * 4096.0 / measured.duration_s / 1e6, mb_per_s, 0.02);
+        assert_within(name, measured.page_writes * 4096.0 / scale / f64::from(1 << 30), gib_per_day, 0.02);
         let contents = || requests.iter().flat_map(|request| &request.content);
         let sizes: Vec<u32> = contents().map(|content| u32::from(content.compressed_bytes)).collect();
         let pages: u32 = sizes.chunks(4).map(|chunk| chunk.iter().sum::<u32>().div_ceil(4096)).sum();
-        assert_within(name, f64::from(pages) / measured.writes, compressed, 0.02);
+        assert_within(name, f64::from(pages) / measured.page_writes, compressed, 0.02);
         let distinct: BTreeSet<u64> = contents().map(|content| content.fingerprint.0).collect();
-        assert_within(name, distinct.len() as f64 / measured.writes, deduplicated, 0.02);
+        assert_within(name, distinct.len() as f64 / measured.page_writes, deduplicated, 0.02);
     }
 }
 

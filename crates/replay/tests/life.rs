@@ -32,7 +32,7 @@ fn uniform_input() -> Input {
     generated_input("uniform:write=1.0,pages=14246,requests=2000000")
 }
 
-/// Makes the record of a drive with one simulated life of this endurance.
+/// Simulates one life of a drive whose blocks have this endurance, and returns its record.
 fn record_of_life(config: &Config, input: &Input, design: &str, endurance: Endurance) -> LifeRecord {
     let plan = Plan::new(config, input).expect("the drive can be built");
     let mut record = plan.new_life_record(design, Leveling::Configured, endurance);
@@ -60,7 +60,7 @@ fn simulated_drive_lives_with_equal_seeds_are_equal() {
 
 /// Bug: the curve of a life counted erases that failed, its table did not.
 #[test]
-fn the_erases_per_block_of_a_life_are_one_figure_in_its_curve_and_its_table() {
+fn curve_and_table_of_a_drive_life_state_equal_erases_per_block() {
     let endurance = Endurance { program_share: 0.0, ..Endurance::default() };
     let life = run_life(&drive_config(20, &[]), &uniform_input(), "page-map", endurance);
     let last = life.series.last().unwrap();
@@ -92,7 +92,7 @@ fn the_share_of_spare_blocks_left_is_never_negative() {
     assert!(life.series.iter().all(|point| point.spare >= 0.0), "{:?}", life.series.last());
 }
 
-/// The pages of a block can be programmed once more than the block can be erased.
+/// A block that can be erased N times can be programmed N + 1 times, so this bounds the bytes programmed in a life.
 #[test]
 fn no_drive_erases_more_than_the_endurance_of_its_blocks() {
     /// Rated program/erase cycles of the blocks.
@@ -222,7 +222,7 @@ fn the_life_of_a_drive_ends_at_its_minimum_of_spare_blocks() {
 }
 
 #[test]
-fn a_life_with_an_input_without_writes_is_refused() {
+fn a_life_simulation_with_an_input_without_writes_is_refused() {
     let reads = generated_input("uniform:read=1.0,pages=14246,requests=100");
     let config = drive_config(100, &[]);
     let plan = Plan::new(&config, &reads).expect("the drive can be built");
@@ -396,9 +396,9 @@ fn life_with_linear_wear(host_bytes: u64, end: LifeEndReason) -> Life {
     }
 }
 
-/// Makes a record of lives whose spare blocks fail at a constant rate, each with its host bytes at the end and its
-/// reason.
-fn record_of_linear_lives(ends: &[(u64, LifeEndReason)]) -> LifeRecord {
+/// Makes a record of drive lives in which spare blocks fail at a constant rate. `ends` has, for each life, the bytes
+/// that the host wrote until its end and the reason for the end.
+fn record_of_lives_with_linear_wear(ends: &[(u64, LifeEndReason)]) -> LifeRecord {
     let (config, input) = (drive_config(60, &[]), uniform_input());
     let plan = Plan::new(&config, &input).expect("the drive can be built");
     let mut record = plan.new_life_record("page-map", Leveling::Configured, EQUAL_ENDURANCE);
@@ -408,7 +408,8 @@ fn record_of_linear_lives(ends: &[(u64, LifeEndReason)]) -> LifeRecord {
 
 #[test]
 fn a_worn_out_drive_keeps_its_last_values_in_life_curves() {
-    let record = record_of_linear_lives(&[(1000, LifeEndReason::Spare), (2000, LifeEndReason::Full)]);
+    let record =
+        record_of_lives_with_linear_wear(&[(1000, LifeEndReason::Spare), (2000, LifeEndReason::Full)]);
     let at = |bytes| *record.curves.iter().find(|point| point.host_bytes == bytes).expect("a moment");
     let CurvePoint { ended, spare, mean_erases, write_amplification, .. } = at(1500);
     assert_eq!(ended, 1);
@@ -420,7 +421,7 @@ fn a_worn_out_drive_keeps_its_last_values_in_life_curves() {
 
 #[test]
 fn an_interrupted_drive_life_has_no_lifetime_estimate_and_its_curves_end_there() {
-    let record = record_of_linear_lives(&[
+    let record = record_of_lives_with_linear_wear(&[
         (1000, LifeEndReason::Spare),
         (400, LifeEndReason::Interrupted),
         (700, LifeEndReason::Interrupted),
@@ -431,7 +432,8 @@ fn an_interrupted_drive_life_has_no_lifetime_estimate_and_its_curves_end_there()
 
 #[test]
 fn life_curves_are_written_as_csv_lines() {
-    let record = record_of_linear_lives(&[(1000, LifeEndReason::Spare), (2000, LifeEndReason::Full)]);
+    let record =
+        record_of_lives_with_linear_wear(&[(1000, LifeEndReason::Spare), (2000, LifeEndReason::Full)]);
     let csv = curves_data_table(std::slice::from_ref(&record)).to_csv();
     let mut lines = csv.lines().map(|line| line.rsplit(',').collect::<Vec<_>>());
     let head = lines.next().expect("a head");

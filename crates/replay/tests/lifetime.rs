@@ -6,8 +6,8 @@
 //! and with them the write budget of an epoch, 95,760 pages, and the write rate that five years allow, 1.307 MB/s. As
 //! in the large device, the copies of one GC victim are a small part of an epoch.
 //!
-//! Without a target lifetime no time is needed: the best schemes of a mixture run, decided anew for each epoch of a
-//! number of host writes, on any device.
+//! Without a target lifetime no time is needed: an epoch is then a number of host writes, and lifetime management
+//! chooses the best content schemes anew for each epoch, on any device.
 
 use common::{config_of_settings, generated_input, run_input, small_device_config};
 use wearwell_replay::record::RunRecord;
@@ -36,12 +36,13 @@ fn run_scaled_device(schemes: &str, settings: &[&str], spec: &str) -> RunRecord 
 }
 
 /// Time of a write on an idle device, seconds: program time and transfer of a page.
-const IDLE_WRITE_S: f64 = 610.24e-6;
+const IDLE_DEVICE_WRITE_TIME_S: f64 = 610.24e-6;
 
-/// Returns a workload of `requests` single-page writes at `multiple` times the rate that five years allow. With think
-/// time the period between writes is the gap plus the time of a write.
-fn workload_at_multiple_rate(pattern: &str, multiple: f64, requests: u32) -> String {
-    let gap_s = 1.0 / (multiple * ALLOWED_PAGES_PER_S) - IDLE_WRITE_S;
+/// Returns a workload of `requests` single-page writes at `multiple` times the write rate at which the drive lasts for
+/// five years. With think time, the time from one write to the next is the gap in the workload plus the duration of a
+/// write.
+fn workload_at_multiple_of_five_year_rate(pattern: &str, multiple: f64, requests: u32) -> String {
+    let gap_s = 1.0 / (multiple * ALLOWED_PAGES_PER_S) - IDLE_DEVICE_WRITE_TIME_S;
     format!("{pattern}pages=50000,requests={requests},rate={}", 1.0 / gap_s)
 }
 
@@ -70,7 +71,7 @@ fn a_host_that_writes_above_its_budget_is_throttled_to_a_life_of_five_years() {
         let record = run_scaled_device(
             "throttling",
             &[],
-            &workload_at_multiple_rate("sequential:", multiple, 450_000),
+            &workload_at_multiple_of_five_year_rate("sequential:", multiple, 450_000),
         );
         assert_lasts_five_years(&record);
         let lifetime = &record.lifetime;
@@ -105,7 +106,10 @@ fn a_replay_ends_with_a_reason_when_throttling_would_delay_writes_for_centuries(
 #[test]
 fn uneven_arrivals_are_throttled_to_a_life_of_five_years() {
     for arrival in ["poisson", "bursty,on_ms=500,off_ms=2000"] {
-        let spec = format!("{},arrival={arrival}", workload_at_multiple_rate("sequential:", 1.3, 450_000));
+        let spec = format!(
+            "{},arrival={arrival}",
+            workload_at_multiple_of_five_year_rate("sequential:", 1.3, 450_000)
+        );
         // The budget that a quiet period saves is lost if the quiet period lasts to the end of the epoch.
         let record = run_scaled_device("throttling", &["lifetime.epoch_s=300"], &spec);
         assert_lasts_five_years(&record);
@@ -122,7 +126,7 @@ fn gc_programs_count_against_the_throttling_budget() {
         let record = run_scaled_device(
             "throttling",
             &settings,
-            &workload_at_multiple_rate(pattern, multiple, 600_000),
+            &workload_at_multiple_of_five_year_rate(pattern, multiple, 600_000),
         );
         assert!(record.write_amplification > 1.5, "{}", record.write_amplification);
         assert_lasts_five_years(&record);
@@ -133,18 +137,22 @@ fn gc_programs_count_against_the_throttling_budget() {
         let by_programs = lifetime.years_by_programs.unwrap();
         assert!((by_erases / by_programs - 1.0).abs() < 0.01, "{by_erases} {by_programs}");
         // Control: with the same load but without throttling, the device wears out earlier.
-        let free =
-            run_scaled_device("baseline", &settings, &workload_at_multiple_rate(pattern, multiple, 600_000));
+        let free = run_scaled_device(
+            "baseline",
+            &settings,
+            &workload_at_multiple_of_five_year_rate(pattern, multiple, 600_000),
+        );
         let expected = 5.0 / (multiple * free.write_amplification);
         let years = free.lifetime.years_by_programs.unwrap();
         assert!(years < 4.9 && (years / expected - 1.0).abs() < 0.1, "{years} years, {expected} by its rate");
     }
 }
 
-/// Reproduces the row of the paper's Table I for its trace with the lowest write rate: throttling changes nothing.
+/// Reproduces a row of Table I of the integrated lifetime paper, that of the trace with the lowest write rate: such a
+/// host stays within its write budget, so that throttling changes nothing.
 #[test]
 fn a_host_within_its_write_budget_is_hardly_throttled() {
-    let spec = workload_at_multiple_rate("sequential:", 0.5, 400_000);
+    let spec = workload_at_multiple_of_five_year_rate("sequential:", 0.5, 400_000);
     let (free, throttled) =
         (run_scaled_device("baseline", &[], &spec), run_scaled_device("throttling", &[], &spec));
     let lifetime = &throttled.lifetime;
@@ -153,13 +161,16 @@ fn a_host_within_its_write_budget_is_hardly_throttled() {
     assert!((lifetime.elapsed_s / free.lifetime.elapsed_s - 1.0).abs() < 1e-9);
 }
 
-/// Reproduces rows of Table I: without management a host that writes above the budget wears the device out early, in
-/// proportion to its rate.
+/// Reproduces rows of Table I of the integrated lifetime paper: without lifetime management, a host that writes above
+/// its budget wears the device out early, in proportion to its write rate.
 #[test]
 fn without_throttling_a_busy_host_wears_the_device_out_early() {
     for multiple in [5.0 / 3.8, 5.0 / 3.04] {
-        let record =
-            run_scaled_device("baseline", &[], &workload_at_multiple_rate("sequential:", multiple, 450_000));
+        let record = run_scaled_device(
+            "baseline",
+            &[],
+            &workload_at_multiple_of_five_year_rate("sequential:", multiple, 450_000),
+        );
         let years = record.lifetime.years_by_programs.unwrap();
         assert!((years / (5.0 / multiple) - 1.0).abs() < 0.005, "{years} years");
         assert_eq!((record.lifetime.epochs, record.lifetime.held_writes), (0, 0));
@@ -169,7 +180,7 @@ fn without_throttling_a_busy_host_wears_the_device_out_early() {
 /// The delay adds to the latency of the delayed write; programs and erases are unchanged.
 #[test]
 fn throttling_raises_latency_and_changes_no_operation_count() {
-    let spec = workload_at_multiple_rate("sequential:", 3.0, 450_000);
+    let spec = workload_at_multiple_of_five_year_rate("sequential:", 3.0, 450_000);
     let (free, throttled) =
         (run_scaled_device("baseline", &[], &spec), run_scaled_device("throttling", &[], &spec));
     assert_eq!((free.programs, free.erases), (throttled.programs, throttled.erases));
@@ -183,7 +194,7 @@ fn throttling_raises_latency_and_changes_no_operation_count() {
 /// Throttling delays only host writes; a read is delayed only because the host waits for its previous write.
 #[test]
 fn reads_are_not_throttled() {
-    let spec = workload_at_multiple_rate("zipf:theta=0.5,read=0.5,", 5.0, 400_000);
+    let spec = workload_at_multiple_of_five_year_rate("zipf:theta=0.5,read=0.5,", 5.0, 400_000);
     let record =
         run_scaled_device("throttling", &["precondition.mode=fill", "device.logical_pages=52000"], &spec);
     assert!(record.latency_us.write.mean > 3e3, "{} us", record.latency_us.write.mean);
@@ -197,20 +208,20 @@ fn closed_loop_arrivals_are_throttled_too() {
     let record = run_scaled_device(
         "throttling",
         &["replay.arrival=closed", "replay.queue_depth=8"],
-        &workload_at_multiple_rate("sequential:", 1.0, 450_000),
+        &workload_at_multiple_of_five_year_rate("sequential:", 1.0, 450_000),
     );
     assert_lasts_five_years(&record);
 }
 
 #[test]
-fn throttling_meets_other_target_lifetimes_too() {
+fn throttling_meets_target_lifetimes_of_three_and_ten_years() {
     for (years, epoch_s) in [("3.0", "60"), ("10.0", "120")] {
         let settings =
             [&format!("lifetime.target_years={years}"), &format!("lifetime.epoch_s={epoch_s}")[..]];
         let record = run_scaled_device(
             "throttling",
             &settings.map(|setting| setting as &str),
-            &workload_at_multiple_rate("sequential:", 5.0, 450_000),
+            &workload_at_multiple_of_five_year_rate("sequential:", 5.0, 450_000),
         );
         let (target, reached): (f64, f64) =
             (years.parse().unwrap(), record.lifetime.years_after_first_epoch.unwrap());
@@ -239,7 +250,7 @@ fn lifetime_settings_that_cannot_work_are_refused() {
 fn lifetime_management_gains_nothing_from_incompressible_unique_data() {
     /// Values of `lifetime.schemes` that are compared: none, throttling alone, and content mechanisms.
     const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
-    let spec = format!("{}+unique", workload_at_multiple_rate("uniform:", 0.5, 120_000));
+    let spec = format!("{}+unique", workload_at_multiple_of_five_year_rate("uniform:", 0.5, 120_000));
     let run_of = |scheme: &str, buffered: u32| {
         let buffered = format!("timing.buffered_writes={buffered}");
         let schemes = format!("lifetime.schemes={scheme}");
@@ -281,8 +292,8 @@ fn lifetime_management_gains_nothing_from_incompressible_unique_data() {
     }
 }
 
-/// Runs a mixture of all four content mechanisms on the small drive, which collects all the time.
-fn run_mixture(schemes: &str, settings: &[&str], content: &str) -> RunRecord {
+/// Runs all four content mechanisms at once on a small drive on which garbage collection runs all the time.
+fn run_all_content_mechanisms(schemes: &str, settings: &[&str], content: &str) -> RunRecord {
     let spec = format!("zipf:pages=12000,requests=60000+{content}");
     let schemes = format!("lifetime.schemes={schemes}");
     let settings = [&["parts.content=dedup+recycle+delta+compress", schemes.as_str()][..], settings].concat();
@@ -298,7 +309,7 @@ const EPOCHS_OF_2048: &str = "lifetime.epoch_writes=2048";
 /// map.
 #[test]
 fn mechanisms_that_save_nothing_are_off_from_the_second_epoch_on() {
-    let best = run_mixture("best", &[EPOCHS_OF_2048], "unique");
+    let best = run_all_content_mechanisms("best", &[EPOCHS_OF_2048], "unique");
     assert_eq!(best.lifetime.epochs, 60_000_u64.div_ceil(2048));
     let names: Vec<&str> = best.lifetime.schemes.keys().map(String::as_str).collect();
     assert_eq!(names, ["compress", "dedup", "delta", "recycle"]);
@@ -323,7 +334,7 @@ fn mechanisms_that_save_nothing_are_off_from_the_second_epoch_on() {
 
 #[test]
 fn mechanisms_that_save_writes_run_in_every_epoch() {
-    let best = run_mixture("best", &[EPOCHS_OF_2048], "dup:share=0.5,compress=0.4");
+    let best = run_all_content_mechanisms("best", &[EPOCHS_OF_2048], "dup:share=0.5,compress=0.4");
     let ran = |name: &str| best.lifetime.schemes[name].share_of_writes;
     assert!((ran("dedup") - 1.0).abs() < 1e-12 && (ran("compress") - 1.0).abs() < 1e-12);
     assert!(ran("delta") < 0.05, "no delta has a known size");
@@ -350,17 +361,17 @@ fn a_mechanism_that_costs_programs_is_switched_off() {
     assert!(always.lifetime.schemes.is_empty(), "nobody manages them");
 }
 
-/// With epochs counted in host writes, a timing engine changes no decision; and algorithm 1 of the integrated lifetime
-/// paper accepts the four mechanisms of a mixture as its schemes.
+/// If epochs are counted in host writes, a timing engine changes no decision of lifetime management. Algorithm 1 of the
+/// integrated lifetime paper also works with all four content mechanisms as its schemes.
 #[test]
-fn lifetime_management_of_a_mixture_of_parts_decides_equally_with_and_without_a_time_model() {
+fn lifetime_management_makes_the_same_decisions_with_and_without_a_timing_engine() {
     let content = "dup:share=0.5,compress=0.4,delta=0.2";
-    let timed = run_mixture("best", &[EPOCHS_OF_2048, "timing.mode=event"], content);
-    let untimed = run_mixture("best", &[EPOCHS_OF_2048], content);
+    let timed = run_all_content_mechanisms("best", &[EPOCHS_OF_2048, "timing.mode=event"], content);
+    let untimed = run_all_content_mechanisms("best", &[EPOCHS_OF_2048], content);
     assert_eq!(timed.lifetime.schemes, untimed.lifetime.schemes);
     assert_eq!((timed.programs, timed.erases), (untimed.programs, untimed.erases));
     let settings = ["timing.mode=event", "replay.arrival=think", "lifetime.epoch_s=1"];
-    let managed = run_mixture("integrated", &settings, content);
+    let managed = run_all_content_mechanisms("integrated", &settings, content);
     assert!(managed.lifetime.epochs > 3, "{:?}", managed.lifetime);
     assert_eq!(managed.lifetime.schemes.len(), 4);
     assert!(managed.lifetime.schemes["dedup"].share_of_writes > 0.5, "{:?}", managed.lifetime.schemes);
@@ -372,8 +383,8 @@ fn throttling_leaves_all_mechanisms_of_a_design_on() {
     let content = "dup:share=0.5,compress=0.4,delta=0.2";
     let time = ["timing.mode=event", "replay.arrival=think"];
     let settings = [&time[..], &["lifetime.epoch_s=1", "lifetime.target_years=0.001"]].concat();
-    let throttling = run_mixture("throttling", &settings, content);
-    let always = run_mixture("always", &time, content);
+    let throttling = run_all_content_mechanisms("throttling", &settings, content);
+    let always = run_all_content_mechanisms("always", &time, content);
     let lifetime = &throttling.lifetime;
     assert_eq!((throttling.programs, throttling.erases), (always.programs, always.erases));
     assert!(lifetime.epochs > 3 && lifetime.throttled_epochs == 0, "{lifetime:?}");
@@ -393,12 +404,12 @@ fn throttling_leaves_all_mechanisms_of_a_design_on() {
     assert!(integrated.lifetime.schemes.is_empty() && !integrated.writes_by_form.contains_key("packed"));
 }
 
-/// Mechanisms save a part of what the host writes. Only the rest counts: the drive lasts for its target, and a host
-/// whose rest fits the budget is not delayed.
+/// Throttling counts only the writes that content mechanisms do not save: the drive lasts for its target lifetime, and
+/// a host whose remaining writes fit the budget is not delayed.
 #[test]
-fn throttling_of_a_design_with_mechanisms_counts_what_they_leave() {
+fn throttling_counts_only_writes_that_content_mechanisms_do_not_save() {
     let run = |multiple: f64| {
-        let load = workload_at_multiple_rate("sequential:", multiple, 600_000);
+        let load = workload_at_multiple_of_five_year_rate("sequential:", multiple, 600_000);
         let spec = format!("{load}+dup:share=0.3,compress=0.6");
         run_scaled_device(
             "throttling",

@@ -23,7 +23,7 @@ const LOAD: &str = "uniform:pages=471859,requests=2097152,seed=1";
 const CONTENT_MODEL_SETTING: &str = "content.model=zipf:a=0.2,contents=367002";
 
 /// Runs the design `remap` with a timing engine (`mode`), a time to read NVRAM, and a kind of reverse map (`map`).
-fn run_reverse_map(mode: &str, read_ns: u32, map: &str) -> RunRecord {
+fn run_with_reverse_map(mode: &str, read_ns: u32, map: &str) -> RunRecord {
     let timing = [format!("timing.mode={mode}"), format!("timing.nvram_read_ns={read_ns}")];
     let settings =
         [&DRIVE_SETTINGS[..], &[&timing[0], &timing[1], CONTENT_MODEL_SETTING, map, "remap.size_mib=7.5"]]
@@ -33,44 +33,44 @@ fn run_reverse_map(mode: &str, read_ns: u32, map: &str) -> RunRecord {
     record
 }
 
-/// Returns the device time of a run, seconds.
-fn device_s(record: &RunRecord) -> f64 {
+/// Returns the device time (simulated time) of a run, seconds.
+fn device_time_s(record: &RunRecord) -> f64 {
     record.timing.device_s
 }
 
 /// Checks that a reverse-map log in NVRAM lengthens a run by at least 0.9 of the time of its scans, compared with an
 /// ideal reverse map.
 #[track_caller]
-fn assert_scan_time_is_added(mode: &str) {
+fn assert_log_scans_lengthen_the_run(mode: &str) {
     for read_ns in [50, 500] {
         let [opt, log] = ["remap.reverse_map=ideal", "remap.reverse_map=nvram-log"]
-            .map(|map| run_reverse_map(mode, read_ns, map));
+            .map(|map| run_with_reverse_map(mode, read_ns, map));
         let same =
             |of: fn(&RunRecord) -> u64| assert_eq!(of(&opt), of(&log), "the runs differ in scans alone");
         same(|record| record.programs);
         same(|record| record.erases);
         let scans_s = log.parts["referrer_scan_bytes"] / 64.0 * f64::from(read_ns) * 1e-9;
-        let cost_s = device_s(&log) - device_s(&opt);
-        assert!(scans_s > 0.01 * device_s(&opt), "{scans_s} s of scans are too few to measure");
+        let cost_s = device_time_s(&log) - device_time_s(&opt);
+        assert!(scans_s > 0.01 * device_time_s(&opt), "{scans_s} s of scans are too few to measure");
         assert!(cost_s >= 0.9 * scans_s, "{mode}, {read_ns} ns: scans of {scans_s} s cost {cost_s} s");
     }
 }
 
 #[test]
 fn reverse_map_log_scans_cost_device_time_in_the_event_engine() {
-    assert_scan_time_is_added("event");
+    assert_log_scans_lengthen_the_run("event");
 }
 
 #[test]
 fn reverse_map_log_scans_cost_device_time_in_the_timeline_engine() {
-    assert_scan_time_is_added("timeline");
+    assert_log_scans_lengthen_the_run("timeline");
 }
 
 /// The scan of only the victim's own segments takes a thousandth of the time of a scan of the whole log.
 #[test]
 fn nvram_segments_cost_as_little_time_as_the_ideal_reverse_map() {
     let [opt, segments] = ["remap.reverse_map=ideal", "remap.reverse_map=segments"]
-        .map(|map| run_reverse_map("event", 50, map));
-    let cost = device_s(&segments) / device_s(&opt) - 1.0;
+        .map(|map| run_with_reverse_map("event", 50, map));
+    let cost = device_time_s(&segments) / device_time_s(&opt) - 1.0;
     assert!((-0.01..0.01).contains(&cost), "Remap-SSD costs {cost} of the time of Opt");
 }

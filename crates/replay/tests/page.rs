@@ -49,7 +49,7 @@ fn swept_with_failure(runs: Vec<RunRecord>) -> SweepResults {
 }
 
 /// Returns the life of a small drive of 20 cycles, with a hostile input name.
-fn lives() -> Lives {
+fn lives_of_small_drive() -> Lives {
     let config = config_of_settings(&[
         "device.preset=lab-8g",
         "device.blocks_per_plane=128",
@@ -105,7 +105,7 @@ fn an_html_report_embeds_the_record_that_it_shows() {
     assert_eq!(embedded_record_of::<Comparison>(&html_page(&comparison)), comparison);
     let swept = swept_with_failure(comparison.runs);
     assert_eq!(embedded_record_of::<SweepResults>(&html_page(&swept)), swept);
-    let (lives, ablations, profiles) = (lives(), ablations(), profiles());
+    let (lives, ablations, profiles) = (lives_of_small_drive(), ablations(), profiles());
     assert_eq!(embedded_record_of::<Lives>(&html_page(&lives)), lives);
     assert_eq!(embedded_record_of::<Ablations>(&html_page(&ablations)), ablations);
     assert_eq!(embedded_record_of::<Profiles>(&html_page(&profiles)), profiles);
@@ -140,7 +140,7 @@ fn names_in_an_html_report_are_escaped() {
     }
     assert_no_markup(&comparison);
     assert_no_markup(&swept_with_failure(comparison.runs));
-    assert_no_markup(&lives());
+    assert_no_markup(&lives_of_small_drive());
     assert_no_markup(&ablations());
     assert_no_markup(&profiles());
     assert_no_markup(&diff_of_comparisons());

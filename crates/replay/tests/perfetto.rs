@@ -77,7 +77,7 @@ impl<'a> Message<'a> {
     }
 
     /// Returns all values of the numeric field with this number.
-    fn number_fields(&self, number: u64) -> impl Iterator<Item = u64> + '_ {
+    fn integer_fields(&self, number: u64) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().filter(move |field| field.0 == number).map(move |&(_, field)| match field {
             Field::Number(value) => value,
             Field::Bytes(_) => panic!("field {number} is no number"),
@@ -85,8 +85,8 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the first value of the numeric field with this number.
-    fn number_field(&self, number: u64) -> Option<u64> {
-        self.number_fields(number).next()
+    fn integer_field(&self, number: u64) -> Option<u64> {
+        self.integer_fields(number).next()
     }
 
     /// Returns all inner messages in the field with this number.
@@ -144,7 +144,7 @@ impl Slice {
 
 /// Content of a decoded Perfetto trace: tracks, slices (time spans) and counters.
 #[derive(Default, Debug)]
-struct Decoded {
+struct DecodedTrace {
     /// Name of each track, and the number of its parent track.
     tracks: BTreeMap<u64, (String, Option<u64>)>,
     /// Slices of all tracks.
@@ -163,41 +163,41 @@ const ARGUMENT_NAMES_FIELD: u64 = 3;
 const ARGUMENT_TEXTS_FIELD: u64 = 29;
 
 /// Decodes a trace by Perfetto's definitions. Panics if times run backwards or slices do not nest.
-fn decode(bytes: &[u8]) -> Decoded {
-    let mut decoded = Decoded::default();
+fn decode(bytes: &[u8]) -> DecodedTrace {
+    let mut decoded = DecodedTrace::default();
     let mut names: BTreeMap<(u64, u64), String> = BTreeMap::new();
     let mut open: BTreeMap<u64, Vec<Slice>> = BTreeMap::new();
     let mut last_ns = 0;
     for (index, packet) in Message::parse_message(bytes).message_fields(1).enumerate() {
-        assert_eq!(packet.number_field(10), Some(1), "one sequence of packets");
-        assert_eq!(packet.number_field(13), Some(if index == 0 { 1 } else { 2 }), "state of interned names");
+        assert_eq!(packet.integer_field(10), Some(1), "one sequence of packets");
+        assert_eq!(packet.integer_field(13), Some(if index == 0 { 1 } else { 2 }), "state of interned names");
         for track in packet.message_fields(60) {
             let process = track.message_fields(3).next().and_then(|process| process.text_field(6));
             let name = process.or_else(|| track.text_field(2)).expect("a track has a name");
-            decoded.tracks.insert(track.number_field(1).unwrap(), (name, track.number_field(5)));
+            decoded.tracks.insert(track.integer_field(1).unwrap(), (name, track.integer_field(5)));
         }
         for interned in packet.message_fields(12) {
             for field in [CATEGORY_NAMES_FIELD, SLICE_NAMES_FIELD, ARGUMENT_NAMES_FIELD, ARGUMENT_TEXTS_FIELD]
             {
                 for entry in interned.message_fields(field) {
-                    names.insert((field, entry.number_field(1).unwrap()), entry.text_field(2).unwrap());
+                    names.insert((field, entry.integer_field(1).unwrap()), entry.text_field(2).unwrap());
                 }
             }
         }
         let Some(event) = packet.message_fields(11).next() else { continue };
-        let time_ns = packet.number_field(8).unwrap();
+        let time_ns = packet.integer_field(8).unwrap();
         assert!(time_ns >= last_ns, "times fall");
         last_ns = time_ns;
-        let track = event.number_field(11).unwrap();
+        let track = event.integer_field(11).unwrap();
         let open = open.entry(track).or_default();
-        match event.number_field(9) {
+        match event.integer_field(9) {
             Some(1) => open.push(new_slice(&event, track, time_ns, open.len(), &names)),
             Some(2) => {
                 let slice = open.pop().expect("a slice that ends has begun");
                 decoded.slices.push(Slice { end_ns: time_ns, ..slice });
             }
             Some(4) => {
-                let value = f64::from_bits(event.number_field(44).unwrap());
+                let value = f64::from_bits(event.integer_field(44).unwrap());
                 decoded.counters.push((decoded.tracks[&track].0.clone(), time_ns, value));
             }
             other => panic!("event of type {other:?}"),
@@ -217,24 +217,24 @@ fn new_slice(
 ) -> Slice {
     let name = |field, number: Option<u64>| names[&(field, number.unwrap())].clone();
     let argument = |annotation: Message<'_>| {
-        let text = annotation.number_field(17).map(|number| name(ARGUMENT_TEXTS_FIELD, Some(number)));
-        let value = text.unwrap_or_else(|| annotation.number_field(3).unwrap().to_string());
-        (name(ARGUMENT_NAMES_FIELD, annotation.number_field(1)), value)
+        let text = annotation.integer_field(17).map(|number| name(ARGUMENT_TEXTS_FIELD, Some(number)));
+        let value = text.unwrap_or_else(|| annotation.integer_field(3).unwrap().to_string());
+        (name(ARGUMENT_NAMES_FIELD, annotation.integer_field(1)), value)
     };
     Slice {
         track,
-        name: name(SLICE_NAMES_FIELD, event.number_field(10)),
-        category: name(CATEGORY_NAMES_FIELD, event.number_field(3)),
+        name: name(SLICE_NAMES_FIELD, event.integer_field(10)),
+        category: name(CATEGORY_NAMES_FIELD, event.integer_field(3)),
         start_ns,
         depth,
         arguments: event.message_fields(4).map(argument).collect(),
-        flow_ids: event.number_fields(47).collect(),
-        ending_flow_ids: event.number_fields(48).collect(),
+        flow_ids: event.integer_fields(47).collect(),
+        ending_flow_ids: event.integer_fields(48).collect(),
         ..Slice::default()
     }
 }
 
-impl Decoded {
+impl DecodedTrace {
     /// Returns the name of the slice's track.
     fn track_name(&self, slice: &Slice) -> &str {
         &self.tracks[&slice.track].0
@@ -252,8 +252,8 @@ fn assert_busy_time(sum_ns: u64, utilisation: f64, lanes: u32, record: &RunRecor
     assert!((sum_ns as f64 - expected).abs() <= 1.0 + expected * 1e-12, "{what}: {sum_ns}, {expected}");
 }
 
-/// Setting of the spare space that maps on flash need for their metadata.
-const METADATA_SPACE: [&str; 1] = ["device.over_provisioning=0.25"];
+/// Settings that give designs with a map on flash enough spare space for their metadata.
+const SETTINGS_WITH_SPARE_SPACE_FOR_METADATA: [&str; 1] = ["device.over_provisioning=0.25"];
 /// Settings of devices with suspension, multi-plane groups, independent planes, superblocks and foreground collection.
 const DEVICE_SETTINGS: [&[&str]; 5] = [
     &[],
@@ -277,8 +277,12 @@ const DEVICE_SETTINGS: [&[&str]; 5] = [
 fn perfetto_slices_add_up_to_the_busy_times_of_the_record() {
     for settings in DEVICE_SETTINGS {
         for design in ["page-map", "geckoftl"] {
-            let (record, trace) =
-                run_traced_design(&[settings, &METADATA_SPACE].concat(), LOAD, design, WHOLE_RUN_WINDOW);
+            let (record, trace) = run_traced_design(
+                &[settings, &SETTINGS_WITH_SPARE_SPACE_FOR_METADATA].concat(),
+                LOAD,
+                design,
+                WHOLE_RUN_WINDOW,
+            );
             let decoded = decode(&trace.to_perfetto());
             let layout = record.device.layout;
             let planes = if trace.has_independent_planes { layout.planes_per_die } else { 1 };
@@ -300,7 +304,7 @@ fn perfetto_slices_add_up_to_the_busy_times_of_the_record() {
                 &record,
                 "channels",
             );
-            let by_cause = die_ns_by_cause(&decoded);
+            let by_cause = die_busy_ns_by_cause(&decoded);
             assert_eq!(by_cause.values().sum::<u64>(), busy, "{design}, {settings:?}: {by_cause:?}");
             assert!(by_cause.contains_key("gc"), "{design}: {by_cause:?}");
             assert_eq!(by_cause.contains_key("translation"), design == "geckoftl", "{by_cause:?}");
@@ -310,7 +314,7 @@ fn perfetto_slices_add_up_to_the_busy_times_of_the_record() {
 
 /// Returns the time that dies spent on each cause, nanoseconds; the time in which an operation is suspended is left
 /// out.
-fn die_ns_by_cause(decoded: &Decoded) -> BTreeMap<String, u64> {
+fn die_busy_ns_by_cause(decoded: &DecodedTrace) -> BTreeMap<String, u64> {
     let mut by_cause: BTreeMap<String, i64> = BTreeMap::new();
     for slice in decoded.slices_of_tracks("die") {
         let sign = if slice.name == "suspended" { -1 } else { 1 };
@@ -325,8 +329,12 @@ fn die_ns_by_cause(decoded: &Decoded) -> BTreeMap<String, u64> {
 fn perfetto_slices_of_a_die_overlap_only_where_an_operation_is_suspended() {
     let mut suspensions = 0;
     for settings in DEVICE_SETTINGS {
-        let (_, trace) =
-            run_traced_design(&[settings, &METADATA_SPACE].concat(), LOAD, "page-map", WHOLE_RUN_WINDOW);
+        let (_, trace) = run_traced_design(
+            &[settings, &SETTINGS_WITH_SPARE_SPACE_FOR_METADATA].concat(),
+            LOAD,
+            "page-map",
+            WHOLE_RUN_WINDOW,
+        );
         let decoded = decode(&trace.to_perfetto());
         for slice in &decoded.slices {
             match (slice.depth, slice.name.as_str()) {
@@ -388,7 +396,7 @@ fn perfetto_slices_of_a_recovery_belong_to_no_request() {
         let (record, trace) =
             run_traced_design(&["recovery.after_requests=3000"], LOAD, design, WHOLE_RUN_WINDOW);
         assert!(record.recovery.expect("power was lost").total.page_reads > 0, "{design}");
-        let by_cause = die_ns_by_cause(&decode(&trace.to_perfetto()));
+        let by_cause = die_busy_ns_by_cause(&decode(&trace.to_perfetto()));
         assert!(!by_cause.contains_key("recovery"), "{design}: {by_cause:?}");
     }
 }
@@ -399,10 +407,17 @@ fn a_traced_run_has_the_record_of_an_untraced_run() {
     for settings in DEVICE_SETTINGS {
         for design in ["page-map", "dftl"] {
             let all = ["precondition.mode=in-use", "timing.mode=event"];
-            let untraced =
-                common::run_on_small_device(&[&all[..], settings, &METADATA_SPACE].concat(), LOAD, design);
-            let (record, _) =
-                run_traced_design(&[settings, &METADATA_SPACE].concat(), LOAD, design, "100..200");
+            let untraced = common::run_on_small_device(
+                &[&all[..], settings, &SETTINGS_WITH_SPARE_SPACE_FOR_METADATA].concat(),
+                LOAD,
+                design,
+            );
+            let (record, _) = run_traced_design(
+                &[settings, &SETTINGS_WITH_SPARE_SPACE_FOR_METADATA].concat(),
+                LOAD,
+                design,
+                "100..200",
+            );
             let without_machine = |record: RunRecord| RunRecord {
                 cpu_seconds: 0.0,
                 precondition_cpu_seconds: 0.0,

@@ -74,13 +74,14 @@ fn predicted_amplification(device: &Device<SimNand>) -> f64 {
     theory::greedy_steady_state(u, geometry.block_pages() as usize).write_amplification
 }
 
-/// Constructs the steady state of uniform random writes on an empty device.
-fn construct_drive(device: &mut Device<SimNand>) {
+/// Fills an empty device directly so that it is in the steady state of uniform random writes
+/// (`precondition.mode=constructed`).
+fn fill_to_constructed_steady_state(device: &mut Device<SimNand>) {
     assert!(precondition::construct_steady_state(device, 7, &mut |_, _| Continue(())).unwrap().is_continue());
 }
 
-/// Fills an empty device in order, then overwrites random pages, `capacities` physical capacities after the first
-/// collection.
+/// Fills an empty device in order, then overwrites random pages until the first garbage collection, and after it
+/// `capacities` times the physical capacity.
 fn fill_and_overwrite(device: &mut Device<SimNand>, capacities: f64) {
     assert!(precondition::fill_sequentially(device, &mut |_, _| Continue(())).unwrap().is_continue());
     let flow = precondition::overwrite_at_random(device, capacities, 11, &mut |_, _| Continue(()));
@@ -98,10 +99,10 @@ fn assert_within(measured: f64, expected: f64, tolerance: f64, what: &str) {
 
 /// Checks the write amplification of a drive that was constructed in steady state against theory and against a drive
 /// that was overwritten until it was steady. It is measured over half as many writes as there are logical pages.
-fn assert_constructed_is_steady(pools: u32, blocks: u32, spare: f64) {
+fn assert_constructed_drive_is_steady(pools: u32, blocks: u32, spare: f64) {
     let what = format!("{pools} pools of {blocks} blocks, spare {spare}");
     let mut constructed = new_device(pools, blocks, spare);
-    construct_drive(&mut constructed);
+    fill_to_constructed_steady_state(&mut constructed);
     constructed.ftl_mut().check().unwrap();
     let at_once = measured_amplification(&mut constructed, 0.5, 1);
     assert_within(
@@ -126,35 +127,35 @@ fn assert_constructed_is_steady(pools: u32, blocks: u32, spare: f64) {
 }
 
 #[test]
-fn a_constructed_drive_is_steady_at_7_percent_over_provisioning() {
-    assert_constructed_is_steady(1, 8192, 0.07);
+fn a_drive_constructed_in_steady_state_stays_steady_at_7_percent_over_provisioning() {
+    assert_constructed_drive_is_steady(1, 8192, 0.07);
 }
 
 #[test]
-fn a_constructed_drive_is_steady_at_15_percent_over_provisioning() {
-    assert_constructed_is_steady(1, 8192, 0.15);
+fn a_drive_constructed_in_steady_state_stays_steady_at_15_percent_over_provisioning() {
+    assert_constructed_drive_is_steady(1, 8192, 0.15);
 }
 
 #[test]
-fn a_constructed_drive_is_steady_at_28_percent_over_provisioning() {
-    assert_constructed_is_steady(1, 4096, 0.28);
+fn a_drive_constructed_in_steady_state_stays_steady_at_28_percent_over_provisioning() {
+    assert_constructed_drive_is_steady(1, 4096, 0.28);
 }
 
 #[test]
-fn a_constructed_drive_is_steady_at_utilisation_0_7() {
-    assert_constructed_is_steady(1, 4096, 0.4286);
+fn a_drive_constructed_in_steady_state_stays_steady_at_utilisation_0_7() {
+    assert_constructed_drive_is_steady(1, 4096, 0.4286);
 }
 
 #[test]
-fn constructed_drives_of_several_pools_are_steady() {
-    assert_constructed_is_steady(4, 2048, 0.15);
+fn drives_constructed_in_steady_state_stay_steady_with_several_pools() {
+    assert_constructed_drive_is_steady(4, 2048, 0.15);
 }
 
 #[test]
-fn every_page_is_mapped_once_after_construction() {
+fn every_page_of_a_constructed_drive_is_mapped_once() {
     for design in ["page-map", "recyclable", "dftl"] {
         let mut device = device_of_config(&common::small_device_config(&[]), design);
-        construct_drive(&mut device);
+        fill_to_constructed_steady_state(&mut device);
         device.ftl_mut().check().unwrap();
         let pages = device.ftl().logical_pages();
         let blocks = device.ftl().store().blocks();
@@ -253,8 +254,8 @@ fn steady_state_construction_works_for_a_map_on_flash() {
     assert!(device.ftl_mut().read(last, &mut []).unwrap(), "every page is mapped");
 }
 
-/// Preconditions a drive as in Remap-SSD's Figure 6: random writes until the first collection, then binds until 70 % of
-/// the reverse-map entries are valid.
+/// Preconditions a drive as in Remap-SSD's Figure 6: random writes until the first collection, then remaps of logical
+/// pages to stored pages until 70 % of the reverse-map entries are valid.
 #[test]
 fn preconditioning_fills_the_requested_share_of_the_reverse_map() {
     for map in ["segments", "nvram-log", "flash-log", "ideal"] {
@@ -284,7 +285,7 @@ fn preconditioning_fills_the_requested_share_of_the_reverse_map() {
         let wanted = entries * 7 / 10;
         let _ = precondition::remap_random_pages(&mut device, wanted, 2, &mut go_on).unwrap();
         let (held, refused) =
-            (device.ftl().valid_reverse_map_entries(), device.ftl().stats().demotions_by_full_reverse_map);
+            (device.ftl().valid_reverse_map_entries(), device.ftl().stats().writes_due_to_full_reverse_map);
         if map == "segments" {
             // There are fewer segments than blocks, so that binding ends at the first block that gets no segment.
             assert!(held < wanted && refused == 1, "{held} entries, {refused} refused");

@@ -81,9 +81,9 @@ fn assert_bounds(savings: &[Saving], expected: [(ContentMechanismName, Option<f6
     }
 }
 
-/// Asserts the bounds of deduplication and recycling for contents without known sizes, so that compression and deltas
-/// have no bound.
-fn assert_bounds_of_repeats(savings: &[Saving], dedup: f64, recycle: f64) {
+/// Checks the maximum savings that a profile states for deduplication and for recycling. Compressed and delta sizes are
+/// unknown, so the profile must state no maximum for compression and deltas.
+fn assert_max_savings_of_repeated_contents(savings: &[Saving], dedup: f64, recycle: f64) {
     assert_bounds(
         savings,
         [
@@ -102,7 +102,7 @@ fn assert_bounds_of_repeats(savings: &[Saving], dedup: f64, recycle: f64) {
 fn profiled_bounds_of_repeated_contents_equal_a_hand_count() {
     let writes = [(0, 1), (1, 1), (0, 2), (1, 2), (2, 1)];
     let savings = savings_of(writes.map(|(page, content)| page_request(Op::Write, page, content)));
-    assert_bounds_of_repeats(&savings, 2.0 / 5.0, 1.0 / 5.0);
+    assert_max_savings_of_repeated_contents(&savings, 2.0 / 5.0, 1.0 / 5.0);
 }
 
 /// An overwrite with the same content finds a live page of that content, and a dead page only from the second overwrite
@@ -110,10 +110,10 @@ fn profiled_bounds_of_repeated_contents_equal_a_hand_count() {
 #[test]
 fn a_silent_overwrite_counts_for_deduplication_and_not_for_recycling() {
     let savings = savings_of([7, 7, 7].map(|content| page_request(Op::Write, 0, content)));
-    assert_bounds_of_repeats(&savings, 2.0 / 3.0, 1.0 / 3.0);
+    assert_max_savings_of_repeated_contents(&savings, 2.0 / 3.0, 1.0 / 3.0);
     // The page of zeros counts like any other content.
     let savings = savings_of([0, 0, 0].map(|content| page_request(Op::Write, 0, content)));
-    assert_bounds_of_repeats(&savings, 2.0 / 3.0, 1.0 / 3.0);
+    assert_max_savings_of_repeated_contents(&savings, 2.0 / 3.0, 1.0 / 3.0);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn rewriting_the_content_of_a_trimmed_page_counts_for_recycling() {
         page_request(Op::Trim, 0, 0),
         page_request(Op::Write, 1, 5),
     ]);
-    assert_bounds_of_repeats(&savings, 0.0, 1.0 / 2.0);
+    assert_max_savings_of_repeated_contents(&savings, 0.0, 1.0 / 2.0);
 }
 
 /// Of the three writes, one has a delta of half a page, one an empty delta, and one no delta. Compressed, they take a
@@ -183,7 +183,7 @@ fn an_interrupted_profile_is_partial_and_has_a_note() {
     let mut runs = 0;
     let mut until_second_run = |progress: wearwell_replay::replay::Progress| {
         let is_first =
-            progress.phase == wearwell_replay::replay::RunPhase::Replay && progress.done_units < 100_000;
+            progress.phase == wearwell_replay::replay::RunPhase::Replay && progress.done_work_units < 100_000;
         runs += u32::from(is_first);
         if runs > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };

@@ -54,9 +54,9 @@ fn trace_input(path: &Path) -> Input {
     Input::Trace { path: path.to_owned(), options: OpenOptions { time_unit, ..OpenOptions::default() } }
 }
 
-/// Returns a capture of the sample folder as an input, with page bytes if `reads_payloads` is set; `None` without
-/// samples.
-fn capture_input(name: &str, reads_payloads: bool) -> Option<Input> {
+/// Returns an input that reads a capture of the sample folder, with page bytes if `reads_payloads` is set; `None`
+/// without samples.
+fn input_of_capture(name: &str, reads_payloads: bool) -> Option<Input> {
     let path = sample_folder()?.join("captures").join(name).join(format!("{name}.ops.zst"));
     Some(Input::Trace { path, options: OpenOptions { reads_payloads, ..OpenOptions::default() } })
 }
@@ -95,12 +95,12 @@ fn every_sample_trace_replays_on_every_design_without_a_rejected_line() {
     }
 }
 
-/// A capture identifies the content of a page by a number, and its page bytes by a digest. Both must find the same
-/// pages equal.
+/// Replays a capture twice: contents are identified by the numbers in the capture, or by digests of its page bytes.
+/// Numbers and digests must agree on which pages are equal.
 #[test]
 fn a_replay_of_bytes_recycles_the_same_writes_as_one_of_content_descriptors() {
     let (Some(with), Some(without)) =
-        (capture_input("w2-git-ext4", true), capture_input("w2-git-ext4", false))
+        (input_of_capture("w2-git-ext4", true), input_of_capture("w2-git-ext4", false))
     else {
         return;
     };
@@ -117,18 +117,18 @@ fn a_replay_of_bytes_recycles_the_same_writes_as_one_of_content_descriptors() {
 /// Before a page is revived its bytes are compared. Equal digests belong to equal bytes here, so no hit is refused.
 #[test]
 fn verification_by_bytes_confirms_every_recycling_hit() {
-    let Some(with) = capture_input("w2-git-ext4", true) else { return };
+    let Some(with) = input_of_capture("w2-git-ext4", true) else { return };
     let plain = run_input(&config_of_settings(&[]), &with, "recyclable");
     let verified = run_input(&config_of_settings(&["recycle.verify_on_hit=true"]), &with, "recyclable");
     assert_eq!(verified.recycled_writes, plain.recycled_writes);
     assert_eq!(verified.reads_by_cause["content"], verified.recycled_writes);
 }
 
-/// Captures that have the bytes of only some of their pages (those of the first part) can be replayed to their end.
+/// Captures that have page bytes only for the pages written first can be replayed to their end.
 #[test]
 fn captures_with_bytes_of_only_some_pages_replay_to_their_end() {
     for name in ["w4-pgbench-ext4", "w5-cbuild-ext4"] {
-        let Some(with) = capture_input(name, true) else { return };
+        let Some(with) = input_of_capture(name, true) else { return };
         let record = run_input(&config_of_settings(&["replay.requests=3000"]), &with, "recyclable");
         assert_eq!((record.partial, record.trace.requests), (false, 3000));
         assert!(record.host_page_writes > 3000);
@@ -147,7 +147,7 @@ fn run_bundled_trace(design: &str) -> RunRecord {
 }
 
 /// Returns host page writes, recycled writes, programs, reads and erases of a run.
-fn counts_of_record(record: &RunRecord) -> [u64; 5] {
+fn operation_counts_of_run(record: &RunRecord) -> [u64; 5] {
     [record.host_page_writes, record.recycled_writes, record.programs, record.reads, record.erases]
 }
 
@@ -156,7 +156,7 @@ fn assert_golden(design: &str, expected: [u64; 5]) {
     let record = run_bundled_trace(design);
     assert!(!record.partial && record.trace.rejected == 0);
     assert_eq!(record.trace.requests, 74_393);
-    assert_eq!(counts_of_record(&record), expected, "{design}");
+    assert_eq!(operation_counts_of_run(&record), expected, "{design}");
     let last_quarter: Vec<_> = record.series.iter().skip(record.series.len() * 3 / 4).collect();
     let collected = last_quarter.windows(2).filter(|pair| pair[1].erases > pair[0].erases).count();
     println!("{design}: erases between {collected} of {} pairs of points", last_quarter.len() - 1);
@@ -172,13 +172,13 @@ fn golden_counts_of_the_page_map_on_the_bundled_trace() {
 /// Writes, recycled writes, programs, reads and erases of recycling on the bundled trace are the recorded (golden)
 /// numbers.
 #[test]
-fn golden_counts_of_recycling_on_the_bundled_trace() {
+fn recycling_on_the_bundled_trace_has_the_golden_counts() {
     assert_golden("recyclable", [298_068, 10_357, 351_172, 63_527, 4_406]);
 }
 
 /// Writes, programs, reads and erases of DFTL on the bundled trace are the recorded (golden) numbers.
 #[test]
-fn golden_counts_of_dftl_on_the_bundled_trace() {
+fn dftl_on_the_bundled_trace_has_the_golden_counts() {
     assert_golden("dftl", [298_068, 0, 389_618, 322_682, 5_009]);
 }
 
@@ -196,7 +196,7 @@ fn run_f2fs_trace(design: &str, settings: &[&str]) -> RunRecord {
 const MOVED_PAGES: u64 = 134_575;
 
 #[test]
-fn pages_moved_by_f2fs_are_programmed_without_remaps_and_only_remapped_with_them() {
+fn f2fs_cleaning_programs_moved_pages_unless_the_drive_remaps_them() {
     let written = run_f2fs_trace("page-map", &[]);
     let remapped = run_f2fs_trace("remap", &["remap.dedup=false", "remap.size_mib=2.5"]);
     for record in [&written, &remapped] {

@@ -6,7 +6,7 @@ use std::ops::ControlFlow::Continue;
 
 use wearwell::address::Lpn;
 use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
-use wearwell::nand::{RetainedFields, SimNand};
+use wearwell::nand::{RetainedPageFields, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{Plan, ReplayError};
@@ -31,8 +31,9 @@ const REQUESTS: u64 = 5000;
 const CUT_AFTER_REQUESTS: [u64; 3] = [3, 500, 3500];
 /// Content models of the workload: none, and one on which every mechanism finds something.
 const CONTENT_MODELS: [&str; 2] = ["", "+dup:share=0.3,compress=0.5,delta=0.3,silent=0.1"];
-/// Number of mixtures that are tried in the usual run, and in long explorations (`WEARWELL_SOAK=1 cargo test`).
-const MIXTURE_COUNTS: [usize; 2] = [20, 400];
+/// Number of random mixtures of design parts that are tested by default, and in long runs (`WEARWELL_SOAK=1 cargo
+/// test`).
+const DESIGN_MIXTURE_COUNTS_DEFAULT_AND_SOAK: [usize; 2] = [20, 400];
 
 /// Parts of a design (content mechanisms, map, validity and others) with their values, from which random mixtures are
 /// drawn.
@@ -57,8 +58,9 @@ const PART_VALUES: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Returns the settings of a pseudo-random mixture: one value for each part, and a subset of the content mechanisms.
-fn random_mixture(number: u64) -> Vec<String> {
+/// Returns settings that combine design parts at random, from the seed `number`: one value for each part, and a subset
+/// of the content mechanisms.
+fn random_part_settings(number: u64) -> Vec<String> {
     let part = |(at, (key, names)): (u64, &(&str, &[&str]))| {
         let draw = mix_bits(number << 8 | at);
         let value = if *key == "content" {
@@ -111,13 +113,14 @@ fn every_design_recovers_in_the_middle_of_a_run() {
     }
 }
 
-/// Random mixtures of parts (map, page validity, content mechanisms and others) recover from a loss of power in the
-/// middle of a run, and finish the run.
+/// Designs whose parts (map, page validity, content mechanisms and others) are combined at random recover from a loss
+/// of power in the middle of a run, and finish the run.
 #[test]
-fn mixtures_of_any_parts_recover_in_the_middle_of_a_run() {
-    let wanted = MIXTURE_COUNTS[usize::from(std::env::var_os("WEARWELL_SOAK").is_some())];
+fn designs_of_random_parts_recover_in_the_middle_of_a_run() {
+    let wanted =
+        DESIGN_MIXTURE_COUNTS_DEFAULT_AND_SOAK[usize::from(std::env::var_os("WEARWELL_SOAK").is_some())];
     let mut accepted = 0;
-    for parts in (0..).map(random_mixture) {
+    for parts in (0..).map(random_part_settings) {
         match run_with_power_loss("page-map", &parts, 0, "") {
             Err(ReplayError::Config(_)) => continue,
             outcome => drop(outcome.unwrap_or_else(|error| panic!("{parts:?}: {error}"))),
@@ -137,9 +140,9 @@ fn new_drive(design: &str, parts: &[String]) -> Device<SimNand> {
     let resolved = config.resolve_device(u64::from(WORKLOAD_PAGES)).unwrap();
     let parts = config.design_parts(design, &resolved).unwrap();
     let (generation, packed) = (parts.content.delta.is_some(), parts.recovery_reads_packed_pages());
-    let retain = RetainedFields {
+    let retain = RetainedPageFields {
         keeps_sequence_numbers: true,
-        keeps_first_write_sequences: generation,
+        keeps_first_write_sequence_numbers: generation,
         keeps_packed_page_bytes: packed,
         ..parts.needed_retained_page_fields()
     };
@@ -167,11 +170,11 @@ fn a_drive_constructed_in_steady_state_recovers_its_map() {
             }
             if number % 13 == 0 {
                 device.flush().unwrap();
-                let before = device.flash_view().unwrap().first_page_of_lpn;
+                let before = device.flash_view().unwrap().first_flash_page_of_lpn;
                 device.recover().unwrap();
                 let violation = device.ftl_mut().check().err();
                 assert_eq!(violation, None, "{}, seed {seed}, write {number}", design.name);
-                let after = device.flash_view().unwrap().first_page_of_lpn;
+                let after = device.flash_view().unwrap().first_flash_page_of_lpn;
                 assert!(after == before, "{}, seed {seed}, write {number}", design.name);
             }
         }

@@ -20,8 +20,9 @@ use crate::common;
 /// Designs (kinds of FTL) on which the runs of several tests are repeated.
 const DESIGNS: [&str; 3] = ["page-map", "recyclable", "dftl"];
 
-/// Returns the record without the fields that depend on the machine, such as CPU time.
-fn without_machine_figures(mut record: RunRecord) -> RunRecord {
+/// Returns the record with zeros in the fields that depend on the machine that runs the simulation: CPU times and
+/// memory.
+fn without_machine_dependent_figures(mut record: RunRecord) -> RunRecord {
     (record.cpu_seconds, record.precondition_cpu_seconds, record.peak_rss_bytes) = (0.0, 0.0, 0);
     record
 }
@@ -43,8 +44,7 @@ fn assert_close(measured: f64, expected: f64, tolerance: f64) {
     assert!(error <= tolerance, "{measured}, expected {expected}: off by {error:.6}");
 }
 
-/// Checks that the counts of a record add up, such as programs by cause to all programs, as in every run without a
-/// write buffer.
+/// Checks sums in the record of a run without a write buffer: for example, programs by cause add up to all programs.
 #[track_caller]
 fn assert_counts_add_up(record: &RunRecord) {
     assert_eq!(record.programs, sum_of_counts(&record.programs_by_cause));
@@ -90,7 +90,11 @@ fn the_same_run_twice_gives_the_same_record() {
         let once = run_on_small_device(&settings, MIXED_WORKLOAD, design);
         let twice = run_on_small_device(&settings, MIXED_WORKLOAD, design);
         assert!(once.erases > 0, "nothing was collected");
-        assert_eq!(without_machine_figures(once), without_machine_figures(twice), "{design}");
+        assert_eq!(
+            without_machine_dependent_figures(once),
+            without_machine_dependent_figures(twice),
+            "{design}"
+        );
     }
 }
 
@@ -138,7 +142,7 @@ const READ_WORKLOAD: &str = "uniform:write=0,read=1,pages=10000,requests=5000,ra
 
 /// Checks that the median and the largest latency are equal, and so in one bucket of the latency histogram.
 #[expect(clippy::float_cmp, reason = "one bucket has one value")]
-fn assert_equal_latencies(latency: &Latency) {
+fn assert_all_latencies_are_equal(latency: &Latency) {
     assert_eq!(latency.p50, latency.max);
 }
 
@@ -149,7 +153,7 @@ fn a_read_of_an_idle_device_takes_tr_and_the_transfer() {
         let read = run_on_small_device(&settings, READ_WORKLOAD, "page-map").latency_us.read;
         assert_eq!(read.count, 5000);
         // The histogram keeps three digits of a latency.
-        assert_equal_latencies(&read);
+        assert_all_latencies_are_equal(&read);
         assert_close(read.p50, IDLE_READ_US, 1e-3);
         assert_close(read.mean, IDLE_READ_US, 1e-3);
     }
@@ -165,7 +169,7 @@ fn one_read_at_a_time_keeps_the_device_busy_without_a_gap() {
             "replay.queue_depth=1",
         ];
         let record = run_on_small_device(&settings, READ_WORKLOAD, "page-map");
-        assert_equal_latencies(&record.latency_us.read);
+        assert_all_latencies_are_equal(&record.latency_us.read);
         assert_close(record.timing.device_s, 5000.0 * IDLE_READ_US / 1e6, 1e-9);
         // At any time exactly one of the four dies senses a page or holds its data.
         assert_close(record.timing.array_utilisation, 0.25, 1e-6);
@@ -208,7 +212,7 @@ fn open_loop_runs_at_the_times_of_the_trace_and_closed_loop_at_the_rate_of_the_d
 
 /// Regression: a time scale was accepted, without effect, for inputs without times.
 #[test]
-fn a_time_scale_without_times_is_refused() {
+fn a_time_scale_for_an_input_without_request_times_is_refused() {
     let plan_error = |settings: &[&str], spec: &str| {
         Plan::new(&small_device_config(settings), &generated_input(spec))
             .map(drop)
@@ -319,7 +323,7 @@ fn an_interrupted_run_is_partial_and_consistent() {
     let config = small_device_config(&["precondition.mode=fill"]);
     let plan = Plan::new(&config, &input).unwrap();
     let stop = |progress: wearwell_replay::replay::Progress| {
-        if progress.phase == RunPhase::Replay && progress.done_units > 0 {
+        if progress.phase == RunPhase::Replay && progress.done_work_units > 0 {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -350,8 +354,8 @@ fn the_ratio_to_a_partial_run_is_blank_in_a_comparison() {
     assert_eq!(row_of(&table(part)).len(), 2, "two figures and no ratio");
 }
 
-/// Returns the record of a run whose figures of lifetime rest on its whole measured part, and a record of the same run
-/// as if its last half were steady, with 1.8 times the write amplification of the whole.
+/// Returns two records of one run. In the first, the lifetime is computed from the whole measured part. In the second,
+/// it is computed from the last half, as if that half were steady, with 1.8 times the write amplification of the whole.
 fn whole_and_steady_records() -> (RunRecord, RunRecord) {
     let spec = "uniform:pages=4000,requests=60000,write=1.0";
     let mut whole = run_on_small_device(&["precondition.mode=fill"], spec, "page-map");
@@ -451,8 +455,8 @@ fn compress_bytes(bytes: &[u8], ending: &str) -> Vec<u8> {
     }
 }
 
-/// Bug: the survey stops at the damage, and the replay stopped there too without reading the damage, so that the record
-/// was not marked as partial.
+/// Bug: the first pass over a damaged trace counts the requests before the damage. The replay stopped after this number
+/// of requests, so it did not notice the damage, and its record was not marked as partial.
 #[test]
 fn a_truncated_trace_gives_a_partial_record_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
@@ -564,8 +568,8 @@ fn the_host_is_answered_no_faster_than_the_flash_can_collect() {
     }
 }
 
-/// Bug: the rate was the number of requests per second of the whole run, idle time included. So a drive that was idle
-/// for most of a run was said to be able to answer a fraction of the requests that it can.
+/// Bug: the rate was the number of requests per second of the whole run, idle time included. So the stated rate of a
+/// drive that was idle for most of a run was far too low.
 #[test]
 fn the_rate_that_a_drive_can_sustain_leaves_idle_time_out() {
     /// Number of writes that arrive together after a second of silence.
@@ -605,10 +609,11 @@ fn the_rate_that_a_drive_can_sustain_leaves_idle_time_out() {
     assert_close(per_second, OVERWRITES as f64 / (busy_s / 4.0), 1e-3);
 }
 
-/// Bug: operations of collections that wait for each other joined the queue of their die behind the reads of all later
-/// collections. So no collection ended before all had been read, and writes waited for hundreds of milliseconds.
+/// Bug: a program of garbage collection, which waits for its read, was queued at its die behind the reads of all later
+/// victims. So no collection ended before the pages of all victims had been read, and writes waited for hundreds of
+/// milliseconds.
 #[test]
-fn writes_wait_no_longer_if_collections_span_planes_and_dies() {
+fn write_latency_stays_low_if_collections_span_planes_and_dies() {
     let p99_us = |arrangement: &[&str]| {
         let settings = [&["device.preset=auto", "device.planes_per_die=4", "timing.mode=event"], arrangement];
         let load = "uniform:pages=20000,requests=40000,read=0.5,arrival=poisson,rate=2500";
@@ -654,7 +659,7 @@ fn every_flash_operation_of_a_timed_run_takes_its_time_on_a_channel() {
 /// Regression: the count of compressed pages was negative if preconditioning left pages in the write buffer. These
 /// pages moved on to the chunk buffer, and the measured part stored them as whole pages.
 #[test]
-fn the_forms_of_writes_add_up_although_the_measured_part_begins_with_a_full_buffer() {
+fn writes_by_stored_form_add_up_to_all_writes_if_the_measured_part_begins_with_a_full_buffer() {
     for pages in 1..10 {
         let buffer = format!("buffer.pages={pages}");
         let settings = ["device.preset=auto", "precondition.mode=aged", &buffer];
@@ -888,7 +893,7 @@ fn compressed_sizes_of_contents_apply_to_pages_of_any_size() {
 }
 
 #[test]
-fn delta_sizes_of_contents_apply_to_large_pages() {
+fn delta_sizes_of_4_kib_contents_are_used_for_larger_device_pages() {
     let twice = "sequential:pages=25600,size=4,requests=12800+unique:delta=0.2";
     let settings = [&SMALL_TLC[..], &["parts.content=delta", "delta.hot_accesses=1"]].concat();
     let record = run_workload(&settings, twice, "page-map");
@@ -897,9 +902,10 @@ fn delta_sizes_of_contents_apply_to_large_pages() {
     assert_eq!(record.notes.iter().find(|note| note.contains("unknown")), None);
 }
 
-/// The size of a page that is completed by a read, or overwritten in a part while it is buffered, is not known.
+/// The compressed size and delta size of a device page are unknown if a part of the page had to be read from flash, or
+/// if a part was overwritten while the page was in the write buffer.
 #[test]
-fn a_note_says_how_many_large_pages_have_no_size() {
+fn a_note_states_how_many_large_pages_have_an_unknown_content_size() {
     let content = "unique:compress=0.15,delta=0.2";
     let notes_of = |settings: &[&str], load: &str| {
         let spec = format!("{load}+{content}");
@@ -1024,8 +1030,8 @@ fn lifetime_figures_leave_out_the_cycles_of_factory_bad_blocks() {
     assert_close(written_per_erase(&some_bad) / written_per_erase(&all_good), good_share, 0.02);
 }
 
-/// Bug: the duration of a trace was the time of its last request, so that one late record made years and rates wrong by
-/// orders of magnitude. With think time, each time that ran backwards counted its gap again.
+/// Bug: the duration of a trace was the time of its last request. If that time was too early, the lifetime in years and
+/// the rates were wrong by orders of magnitude. With think time, the gap after a decreasing time was counted twice.
 #[test]
 fn a_time_that_runs_backwards_changes_neither_duration_nor_think_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -1047,15 +1053,17 @@ fn a_time_that_runs_backwards_changes_neither_duration_nor_think_time() {
     assert_close(device_s, of("sorted.csv", &sorted, &think).lifetime.elapsed_s, 0.05);
 }
 
-/// Returns the number of requests that the note on times that run backwards states; 0 without the note.
-fn requests_running_backwards(record: &RunRecord) -> u64 {
+/// Returns how many requests have a time before that of an earlier request, according to the record's note on times
+/// that run backwards; 0 without the note.
+fn requests_with_decreasing_time(record: &RunRecord) -> u64 {
     let note = record.notes.iter().find_map(|note| note.strip_prefix("times run backwards: "));
     note.map_or(0, |note| note.split(' ').next().unwrap().parse().unwrap())
 }
 
-/// Bug: one time far in the future moves all requests after it, but the note counted the one request directly after it.
+/// Bug: if one request has a time far in the future, the times of all requests after it are earlier, but the note
+/// counted only the request directly after it.
 #[test]
-fn the_note_on_times_that_run_backwards_counts_every_request_after_an_outlier() {
+fn every_request_after_a_time_outlier_counts_in_the_note_on_decreasing_times() {
     let folder = tempfile::tempdir().unwrap();
     let request = |k: u64| Request { time_ns: k * 1_000_000, ..page_write(k % 500, 1) };
     let with_outlier_at = |outlier: usize| {
@@ -1066,13 +1074,13 @@ fn the_note_on_times_that_run_backwards_counts_every_request_after_an_outlier() 
     for timing in ["timing.mode=none", "timing.mode=event"] {
         for (outlier, later) in [(0, 999), (300, 699), (999, 0)] {
             let record = run_input(&small_device_config(&[timing]), &with_outlier_at(outlier), "page-map");
-            assert_eq!(requests_running_backwards(&record), later, "{timing}, outlier at {outlier}");
+            assert_eq!(requests_with_decreasing_time(&record), later, "{timing}, outlier at {outlier}");
         }
     }
 }
 
-/// Bug: the step from the last time of the ageing trace to the first of the input counted as a time that runs
-/// backwards, and so did those within the ageing trace, though they are not replayed at their times.
+/// Bug: the note also counted the first request of the input if its time is before the last time of the ageing trace,
+/// and decreasing times within the ageing trace. Requests of the ageing trace are not replayed at their times.
 #[test]
 fn times_of_requests_that_age_the_drive_are_not_noted_as_running_backwards() {
     let folder = tempfile::tempdir().unwrap();
@@ -1085,7 +1093,7 @@ fn times_of_requests_that_age_the_drive_are_not_noted_as_running_backwards() {
     let aged_by = |trace: &str| format!("precondition.trace={}", folder.path().join(trace).display());
     let count = |input: &Input, settings: &[&str]| {
         let settings = [&["precondition.mode=aged"], settings].concat();
-        requests_running_backwards(&run_input(&small_device_config(&settings), input, "page-map"))
+        requests_with_decreasing_time(&run_input(&small_device_config(&settings), input, "page-map"))
     };
     assert_eq!(count(&sorted, &[&aged_by("sorted.csv")]), 0);
     assert_eq!(count(&sorted, &[&aged_by("unsorted.csv")]), 0);
@@ -1094,7 +1102,8 @@ fn times_of_requests_that_age_the_drive_are_not_noted_as_running_backwards() {
     assert_eq!(count(&unsorted, &["precondition.share=0.05"]), 1);
 }
 
-/// Bug: a power loss after the last request, or after more requests than there are, did not happen, without a word.
+/// Bug: if power was to be lost after the last request, or after more requests than there are, the run ended without a
+/// power loss and without an error.
 #[test]
 fn a_power_loss_after_the_last_request_happens_and_a_later_one_is_refused() {
     let spec = "uniform:pages=2000,requests=3000";
@@ -1107,8 +1116,8 @@ fn a_power_loss_after_the_last_request_happens_and_a_later_one_is_refused() {
     assert!(refused.to_string().contains("replayed requests is only 3000"), "{refused}");
 }
 
-/// Bug: lazy maps with checkpoints panicked on pages without the eight spare bytes that a checkpoint keeps, unless
-/// recovery was a backward scan.
+/// Bug: a checkpoint of a lazy map stores eight bytes in the spare area of a page. If the spare area is smaller, the
+/// run panicked, unless recovery was a backward scan.
 #[test]
 fn checkpoints_without_spare_bytes_are_refused() {
     let config = small_device_config(&["device.spare_bytes=4", "recovery.by=battery"]);
@@ -1144,8 +1153,8 @@ fn results_based_on_a_content_model_carry_a_note() {
     assert!(own.notes.len() == 1 && own.notes.iter().all(has_no_effect), "{:?}", own.notes);
 }
 
-/// Bug: a content model was refused as without effect if the input brings contents, although the trace that ages the
-/// device before it brings none; and an input without writes was said to bring the content of each write.
+/// Bug: a content model was refused as without effect if the input has contents, even if the trace that ages the device
+/// has none. Also, the error for an input without writes stated that the input has the content of each write.
 #[test]
 fn a_content_model_is_of_use_if_only_the_aging_trace_lacks_contents() {
     let folder = tempfile::tempdir().unwrap();
@@ -1209,9 +1218,9 @@ fn remaps_on_a_design_without_remaps_are_counted_and_executed_as_reads_writes_an
     }
 }
 
-/// A page of the drive has four of the trace. The source begins at another place in its page than the target, so that
-/// nothing can be remapped; the second remap has one whole page between two parts, and of the relocation the whole page
-/// of the source is trimmed.
+/// A page of the drive is as large as four pages of the trace. In the first remap, source and target begin at different
+/// offsets in their drive pages, so that nothing can be remapped. The second remap has one whole drive page between two
+/// parts of pages. After the third, a relocation, the one whole drive page of its source is trimmed.
 #[test]
 fn remaps_of_parts_of_device_pages_are_copied() {
     let folder = tempfile::tempdir().unwrap();
@@ -1244,7 +1253,7 @@ fn remaps_of_parts_of_device_pages_are_copied() {
 #[test]
 fn trace_phases_have_separate_records_and_cause_no_requests() {
     let folder = tempfile::tempdir().unwrap();
-    let phase = Request { op: Op::Phase, ..Request::default() };
+    let phase = Request { op: Op::PhaseMarker, ..Request::default() };
     let requests =
         [page_write(0, 3), phase.clone(), page_write(0, 4), page_write(8, 4), phase, page_write(0, 1)];
     let input = native_trace(folder.path(), "phases.wwt", &requests);
@@ -1277,7 +1286,8 @@ fn an_input_without_times_runs_in_closed_loop() {
     assert!(record.service.requests_per_s.is_some_and(|rate| rate > 0.0) && !record.service.is_overloaded);
 }
 
-/// Bug: the latencies of a drive that cannot keep up were as long as its queue, and most modes gave no note of that.
+/// Bug: if requests arrive faster than the drive can answer them, latencies grow with the length of the run, and most
+/// timing modes did not report the overload.
 #[test]
 fn an_overloaded_run_is_recognised_by_its_queue_at_the_end() {
     let of = |mode: &str, rate: u32| {
@@ -1320,7 +1330,7 @@ fn a_limit_of_requests_beyond_the_input_is_noted() {
 }
 
 #[test]
-fn arrivals_at_the_times_of_an_input_without_times_are_noted() {
+fn open_loop_arrival_of_an_input_without_times_adds_a_note() {
     let of_arrival = |arrival: &str| {
         let arrival = format!("replay.arrival={arrival}");
         let spec = "uniform:pages=1000,requests=3000";

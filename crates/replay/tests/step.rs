@@ -1,5 +1,5 @@
-//! A drive that a program controls request by request keeps flushed data over a loss of power, and refuses settings
-//! that it would ignore.
+//! Tests of a drive that a program controls step by step, one request at a time: it keeps flushed data over a loss of
+//! power, and refuses settings that it would ignore.
 
 use wearwell_replay::stepped_drive::SteppedDrive;
 

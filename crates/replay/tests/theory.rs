@@ -174,10 +174,10 @@ fn greedy_valid_count_shares_are_a_distribution_with_the_right_mean() {
                 state.mean_valid_pages()
             );
             assert!(
-                state.wait_time_at_min_valid_pages >= -1e-12
-                    && state.wait_time_at_min_valid_pages * state.min_valid_pages as f64 <= 1.0 + 1e-9,
+                state.wait_in_mean_page_lifetimes >= -1e-12
+                    && state.wait_in_mean_page_lifetimes * state.min_valid_pages as f64 <= 1.0 + 1e-9,
                 "u {u} b {b}: {}",
-                state.wait_time_at_min_valid_pages
+                state.wait_in_mean_page_lifetimes
             );
             assert!(state.valid_count_shares[..state.min_valid_pages].iter().all(|&share| share == 0.0));
         }
@@ -259,7 +259,7 @@ fn write_amplification_of_a_flash_validity_bitmap_has_its_closed_form() {
 /// The formulas for Zipf-distributed contents give the simulated miss share (writes whose content no page holds) and
 /// the simulated number of distinct contents per page.
 #[test]
-fn zipf_contents_have_the_simulated_miss_and_distinct_shares() {
+fn zipf_contents_have_the_simulated_shares_of_dedup_misses_and_distinct_contents() {
     for (n, miss, distinct) in [(0.9, "0.3229", "0.5946"), (0.7, "0.2368", "0.5241")] {
         let content = zipf_dedup_steady_state(0.2, n);
         assert_prints(content.dedup_miss_probability, miss);
@@ -279,10 +279,10 @@ fn zipf_content_with_exponent_zero_is_uniform() {
     assert!((content.distinct_contents_per_page - (1.0 - (-1f64).exp())).abs() < 1e-9);
 }
 
-/// With deduplication, write amplification is the miss share times that of FIFO cleaning at the utilisation that
-/// sharing leaves.
+/// With deduplication, write amplification is the share of writes whose content no page holds, times the write
+/// amplification of FIFO cleaning at the lower utilisation after deduplication.
 #[test]
-fn dedup_write_amplification_counts_misses_at_the_lowered_utilisation() {
+fn dedup_write_amplification_is_the_miss_share_times_amplification_at_lower_utilisation() {
     let content = ZipfContentSteadyState { dedup_miss_probability: 0.25, distinct_contents_per_page: 0.5 };
     let expected = 0.25 * fifo_write_amplification(0.45);
     assert!((dedup_write_amplification(0.9, content) - expected).abs() < 1e-15);

@@ -20,8 +20,8 @@ const LOAD: &str = "zipf:pages=9000,requests=20000,read=0.3,rate=3000";
 /// Digits of base64url in the order of their values, by which cells of block maps are decoded.
 const BASE64URL_DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Replays the workload on a small drive of a design, with a timeline.
-fn record_with_timeline(settings: &[&str], design: &str) -> RunRecord {
+/// Replays the workload on a small drive of a design, and returns the run record with its timeline.
+fn run_with_timeline(settings: &[&str], design: &str) -> RunRecord {
     let all = ["precondition.mode=fill", "timing.mode=event", "replay.timeline_cells=4096"];
     run_on_small_device(&[&all[..], settings].concat(), LOAD, design)
 }
@@ -40,9 +40,9 @@ fn decode_cells(frame: &TimelineFrame) -> Vec<[usize; 3]> {
 }
 
 #[test]
-fn timeline_windows_add_up_to_the_record() {
+fn counts_of_timeline_windows_add_up_to_those_of_the_run() {
     for design in ["page-map", "recyclable", "geckoftl"] {
-        let record = record_with_timeline(&[], design);
+        let record = run_with_timeline(&[], design);
         let windows = &timeline_of(&record).windows;
         assert!((150..=MAX_COUNTER_SAMPLES).contains(&windows.len()), "{design}: {}", windows.len());
         let last = windows.last().unwrap();
@@ -62,7 +62,7 @@ fn timeline_windows_add_up_to_the_record() {
 
 #[test]
 fn a_timeline_block_map_has_every_block_and_its_pages() {
-    let record = record_with_timeline(&[], "geckoftl");
+    let record = run_with_timeline(&[], "geckoftl");
     let Timeline { blocks, blocks_per_cell, frames, .. } = timeline_of(&record);
     assert_eq!((*blocks_per_cell, frames[0].requests), (1, 0));
     assert_eq!(frames.last().unwrap().requests, record.trace.requests);
@@ -81,7 +81,7 @@ fn a_timeline_block_map_has_every_block_and_its_pages() {
 /// The least and the largest erase count of the last histogram are those of the record.
 #[test]
 fn the_last_wear_histogram_of_a_timeline_is_that_of_the_record() {
-    let record = record_with_timeline(&["replay.timeline_cells=3"], "page-map");
+    let record = run_with_timeline(&["replay.timeline_cells=3"], "page-map");
     let wear = &timeline_of(&record).frames.last().unwrap().wear;
     let last = wear.first_erases + wear.erases_per_bin * wear.blocks.len() as u32;
     assert_eq!(wear.first_erases, record.lifetime.min_erase_count);

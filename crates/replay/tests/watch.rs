@@ -1,4 +1,5 @@
-//! Tests of the record of a walk (`wearwell watch`): for every design and at every step, it agrees with the engine.
+//! Tests of the record of a step-by-step run (`wearwell watch`): for every design and at every step, it agrees with the
+//! engine.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::Continue;
@@ -10,7 +11,7 @@ use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 use wearwell_replay::watch::{
-    DriveState, EventRow, Step, StepMark, WATCHED_REQUESTS_MAX, Walkthrough, WalkthroughOptions,
+    DriveState, EventRow, StepGroup, WATCHED_REQUESTS_MAX, Walkthrough, WalkthroughOptions, WalkthroughStep,
     default_workload, run_walkthrough, run_walkthrough_with_step_callback,
 };
 
@@ -22,7 +23,7 @@ const MIXTURE: [&str; 4] =
 
 /// Returns name and configuration of every named design and of a mixture of parts, each of which is recorded step by
 /// step.
-fn designs_to_walk() -> impl Iterator<Item = (&'static str, Config)> {
+fn named_designs_and_one_mixture() -> impl Iterator<Item = (&'static str, Config)> {
     let named = design::ALL.iter().map(|design| (design.name, config_of_only(&[])));
     named.chain(std::iter::once(("page-map", config_of_only(&MIXTURE))))
 }
@@ -60,8 +61,9 @@ impl CountsByCause {
     }
 }
 
-/// Applies the programs and erases of a step to the flags that say which flash pages are programmed.
-fn apply_to_programmed(programmed: &mut [bool], events: &[EventRow], block_pages: u32) {
+/// Updates `programmed`, a flag per flash page that is true if the page is programmed, with the programs and erases of
+/// a step.
+fn update_programmed_flags(programmed: &mut [bool], events: &[EventRow], block_pages: u32) {
     for event in events {
         match *event {
             EventRow::Program { page, .. } | EventRow::Copy { to: page, .. } => {
@@ -82,10 +84,14 @@ fn free_pages(picture: &DriveState) -> Vec<bool> {
 }
 
 /// Records a step-by-step run, and compares the record with the state and the counters of the engine after every step.
-fn walk_compared_with_engine(name: &str, config: &Config, extent: WalkthroughOptions) -> Walkthrough {
+fn walkthrough_checked_against_engine(
+    name: &str,
+    config: &Config,
+    extent: WalkthroughOptions,
+) -> Walkthrough {
     let input = Input::of_generator_spec(&default_workload(config, name).unwrap()).unwrap();
     let (mut counts, mut views, mut counted) = (CountsByCause::default(), Vec::new(), Vec::new());
-    let mut on_step = |step: &Step, device: &mut _| {
+    let mut on_step = |step: &WalkthroughStep, device: &mut _| {
         counts.add_events(&step.events);
         counted.push((counts.clone(), CountsByCause::of_device(device)));
         views.push(DriveState::of_flash_view(&device.flash_view().unwrap()));
@@ -96,7 +102,7 @@ fn walk_compared_with_engine(name: &str, config: &Config, extent: WalkthroughOpt
     for (number, (step, view)) in walk.steps.iter().zip(&views).enumerate() {
         rebuilt.apply_step(step);
         assert_eq!(rebuilt, *view, "{name}: state after step {number}");
-        apply_to_programmed(&mut programmed, &step.events, walk.drive.block_pages);
+        update_programmed_flags(&mut programmed, &step.events, walk.drive.block_pages);
         let found: Vec<bool> = free_pages(view).iter().map(|free| !free).collect();
         assert_eq!(found, programmed, "{name}: programmed pages after step {number}: {:?}", step.events);
         let (recorded, of_engine) = &counted[number];
@@ -106,21 +112,21 @@ fn walk_compared_with_engine(name: &str, config: &Config, extent: WalkthroughOpt
 }
 
 /// Whether a step of the recorded run has this mark.
-fn has_mark(walk: &Walkthrough, mark: StepMark) -> bool {
+fn has_mark(walk: &Walkthrough, mark: StepGroup) -> bool {
     walk.steps.iter().any(|step| step.marks.contains(&mark))
 }
 
 /// From the record of a step-by-step run (`wearwell watch`), the state of the drive at every step can be rebuilt.
 #[test]
 fn a_watch_record_rebuilds_the_state_of_the_drive_at_every_step() {
-    for (name, config) in designs_to_walk() {
-        let walk = walk_compared_with_engine(
+    for (name, config) in named_designs_and_one_mixture() {
+        let walk = walkthrough_checked_against_engine(
             name,
             &config,
             WalkthroughOptions { requests: 260, power_cut_after_requests: None },
         );
-        assert!(has_mark(&walk, StepMark::Collection), "{name} collects soon");
-        assert!(!has_mark(&walk, StepMark::Cut));
+        assert!(has_mark(&walk, StepGroup::Collection), "{name} collects soon");
+        assert!(!has_mark(&walk, StepGroup::Cut));
         assert!(walk.steps.iter().all(|step| !step.title.is_empty() && !step.sentences.is_empty()), "{name}");
     }
 }
@@ -128,35 +134,36 @@ fn a_watch_record_rebuilds_the_state_of_the_drive_at_every_step() {
 /// The record of a step-by-step run (`wearwell watch`) also has the changes that a power loss and the recovery cause.
 #[test]
 fn a_watch_record_rebuilds_the_state_of_the_drive_over_a_power_loss() {
-    for (name, config) in designs_to_walk() {
+    for (name, config) in named_designs_and_one_mixture() {
         for cut_after in [30, 121, 150] {
-            let walk = walk_compared_with_engine(
+            let walk = walkthrough_checked_against_engine(
                 name,
                 &config,
                 WalkthroughOptions { requests: 160, power_cut_after_requests: Some(cut_after) },
             );
-            let cut = walk.steps.iter().position(|step| step.marks.contains(&StepMark::Cut));
+            let cut = walk.steps.iter().position(|step| step.marks.contains(&StepGroup::Cut));
             let cut = cut.unwrap_or_else(|| panic!("{name} loses power"));
             assert!(cut > cut_after as usize, "{name}: {cut}");
-            assert!(walk.steps[cut + 1].marks.contains(&StepMark::Recovery), "{name}");
+            assert!(walk.steps[cut + 1].marks.contains(&StepGroup::Recovery), "{name}");
         }
     }
 }
 
-/// A step-by-step run (`wearwell watch`) of each design has steps in which its mechanisms act, such as deltas or binds.
+/// A step-by-step run (`wearwell watch`) of each design has steps in which its mechanisms act: for example, a delta is
+/// stored, or a logical page is mapped to stored content without a program.
 #[test]
 fn a_watch_record_shows_the_mechanism_of_each_design() {
     for (name, marks) in [
-        ("recyclable", &[StepMark::Bind][..]),
-        ("remap", &[StepMark::Bind]),
-        ("delta", &[StepMark::Delta]),
-        ("integrated", &[StepMark::Bind, StepMark::Chunk]),
-        ("dftl", &[StepMark::Metadata]),
-        ("lazyftl", &[StepMark::Metadata]),
-        ("u-ftl", &[StepMark::Metadata]),
-        ("ib-ftl", &[StepMark::Metadata]),
-        ("geckoftl", &[StepMark::Metadata]),
-        ("wearwell", &[StepMark::Bind, StepMark::Chunk, StepMark::Delta, StepMark::Metadata]),
+        ("recyclable", &[StepGroup::Bind][..]),
+        ("remap", &[StepGroup::Bind]),
+        ("delta", &[StepGroup::Delta]),
+        ("integrated", &[StepGroup::Bind, StepGroup::Chunk]),
+        ("dftl", &[StepGroup::Metadata]),
+        ("lazyftl", &[StepGroup::Metadata]),
+        ("u-ftl", &[StepGroup::Metadata]),
+        ("ib-ftl", &[StepGroup::Metadata]),
+        ("geckoftl", &[StepGroup::Metadata]),
+        ("wearwell", &[StepGroup::Bind, StepGroup::Chunk, StepGroup::Delta, StepGroup::Metadata]),
     ] {
         let config = config_of_only(&[]);
         let input = Input::of_generator_spec(&default_workload(&config, name).unwrap()).unwrap();
@@ -173,9 +180,10 @@ fn a_watch_record_shows_the_mechanism_of_each_design() {
     }
 }
 
-/// Checks for each victim policy that, of the candidates in the record, the chosen victim has the best figure.
+/// For each victim policy, the chosen victim is the best of the candidates in the record by the figure with which the
+/// policy ranks them.
 #[test]
-fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
+fn a_recorded_gc_victim_is_the_best_candidate_by_its_policy() {
     for (policy, prefers_least) in [
         ("greedy", true),
         ("cost-benefit", false),
@@ -223,7 +231,7 @@ fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
 
 /// Bug: the bytes of a page were made for 4 KiB, and larger pages of a drive that compresses ended the command.
 #[test]
-fn a_drive_with_larger_or_smaller_pages_that_compresses_can_be_watched() {
+fn a_compressing_drive_with_pages_of_other_sizes_than_4_kib_can_be_watched() {
     let extent = WalkthroughOptions { requests: 60, power_cut_after_requests: Some(40) };
     let input = Input::of_generator_spec("uniform:pages=40+dup:share=0.1,compress=0.5").unwrap();
     for page_bytes in [512, 8192, 16384] {
@@ -261,7 +269,8 @@ fn a_watch_record_that_is_too_large_is_refused() {
     assert!(of(&[], wide, small).contains("touch 2000 logical pages"), "{}", of(&[], wide, small));
 }
 
-/// A walk has the same counters as a replay of the same requests on an equal drive that records no events.
+/// A step-by-step run (`wearwell watch`) has the same counters as a replay of the same requests on an equal drive that
+/// records no events.
 #[test]
 fn a_watch_record_has_the_counters_of_a_replay() {
     for name in ["page-map", "recyclable", "remap", "delta"] {
@@ -292,7 +301,7 @@ fn a_watch_record_has_the_counters_of_a_replay() {
     }
 }
 
-/// The trace touches few pages at distant addresses.
+/// A trace of few pages at distant addresses is replayed on a small drive that has only these pages.
 #[test]
 fn watch_replays_a_trace_on_the_pages_that_it_touches() {
     let folder = tempfile::tempdir().unwrap();

@@ -197,7 +197,7 @@ fn random_draws_are_the_same_on_every_machine() {
 
 /// Four uniform draws below 1000 with seed 1, in this order on every machine.
 const GOLDEN_UNIFORM: [u64; 4] = [811, 747, 100, 746];
-/// Four Zipf draws of ranks that follow the uniform draws, equal on every machine.
+/// Four Zipf ranks that the generator must draw on every machine, after it has drawn the golden uniform numbers.
 const GOLDEN_ZIPF_RANKS: [u64; 4] = [218_720, 2494, 1, 6082];
 /// Numbers to which the permutation of seed 1 maps 0 to 3, equal on every machine.
 const GOLDEN_PERMUTED_NUMBERS: [u64; 4] = [225_030, 157_932, 422_925, 258_644];
@@ -260,7 +260,7 @@ fn operations_and_request_sizes_have_their_specified_shares() {
 }
 
 #[test]
-fn a_workload_of_one_operation_has_no_other() {
+fn a_workload_of_only_writes_reads_or_trims_has_no_other_operation() {
     for (text, op) in [("write=1", Op::Write), ("read=1", Op::Read), ("trim=1", Op::Trim)] {
         let all = requests_of_text(&format!("uniform:{text},requests=10000"));
         assert!(all.iter().all(|request| request.op == op), "{text}");
@@ -288,7 +288,7 @@ fn requests_stay_inside_the_working_set() {
 #[should_panic(expected = "fit the working set of 4 pages")]
 fn a_workload_spec_built_in_code_is_checked() {
     WorkloadGenerator::new(&WorkloadSpec {
-        request_size: RequestSize::Fixed(5),
+        request_size: RequestSize::FixedPages(5),
         ..WorkloadSpec::new(AccessPattern::Uniform, 4, 1)
     });
 }
@@ -339,7 +339,7 @@ fn bursty_arrivals_pause_between_bursts_and_keep_the_average_rate() {
 }
 
 #[test]
-fn equal_seeds_give_equal_requests_with_independent_random_streams() {
+fn equal_seeds_give_equal_requests_and_random_streams_are_independent() {
     let text = "zipf:theta=0.9,read=0.3,trim=0.05,size=1/4,pages=5000,requests=5000,rate=1000,arrival=poisson,seed=3";
     let one = requests_of_text(&format!("{text}+dup:share=0.2,compress=0.5"));
     assert_eq!(one, requests_of_text(&format!("{text}+dup:share=0.2,compress=0.5")));
@@ -379,7 +379,7 @@ fn a_parsed_workload_spec_has_the_written_values() {
     let expected = WorkloadSpec {
         read_share: 0.3,
         trim_share: 0.05,
-        request_size: RequestSize::Fixed(4),
+        request_size: RequestSize::FixedPages(4),
         arrival: ArrivalProcess::Poisson { requests_per_s: 50_000.0 },
         content: Some(content_model::ContentModelSpec::with_duplicate_share(0.2)),
         ..WorkloadSpec::new(AccessPattern::Zipf { theta: 0.9, is_scrambled: true }, 262_144, 1_000_000)
@@ -394,7 +394,7 @@ fn a_parsed_workload_spec_has_the_written_values() {
 }
 
 #[test]
-fn misspelt_workload_names_are_refused_with_the_nearest() {
+fn misspelt_workload_names_are_refused_and_the_nearest_name_is_suggested() {
     let error = |text: &str| text.parse::<WorkloadSpec>().unwrap_err().to_string();
     let kind = error("unifrom:pages=3");
     assert!(

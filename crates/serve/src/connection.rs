@@ -27,12 +27,12 @@ use crate::device::BlockDevice;
 use crate::device_error::DeviceError;
 use crate::device_queue::{DeviceQueue, DeviceWork, StepProgress};
 use crate::memory_budget::{
-    CLAIM_HOLDER_TIMEOUT, CONNECTION_UNCLAIMED_MAX_BYTES, HeldClaimCount, MemoryBudget, MemoryClaim,
+    CONNECTION_UNCLAIMED_MAX_BYTES, HeldClaimCount, MEMORY_CLAIM_TIMEOUT, MemoryBudget, MemoryClaim,
     ReplyTimeAllowance,
 };
 use crate::nbd::{
     DecodedInput, Export, Negotiation, NegotiationResult, NegotiationState, Reply, RequestDecoder,
-    RequestExecution, StepOutcome, TlsPolicy,
+    RequestExecution, RequestStepOutcome, TlsPolicy,
 };
 use crate::rate_limit::ExportRateLimits;
 use crate::socket::Socket;
@@ -59,9 +59,9 @@ const DIRECTLY_SENT_REPLIES_MAX_BYTES: usize = 64 << 10;
 /// Most bytes of requests of one connection that are executed in one step. Requests of other connections are executed
 /// before the next step.
 const REQUEST_BATCH_STEP_MAX_BYTES: u64 = 2 << 20;
-/// Number that the next connection gets as its work source number. The device executes requests with the same source
-/// number, those of one connection, in their order.
-static NEXT_WORK_SOURCE_NUMBER: AtomicU64 = AtomicU64::new(0);
+/// Number that the next connection gets. The device queue executes requests with the same number, those of one
+/// connection, in their order.
+static NEXT_QUEUEING_CONNECTION_NUMBER: AtomicU64 = AtomicU64::new(0);
 /// Stack size, in bytes, of threads that never use a device and have their buffers on the heap.
 pub(crate) const SMALL_THREAD_STACK_BYTES: usize = 256 << 10;
 
@@ -185,11 +185,11 @@ fn run_transmission<D: BlockDevice>(
 ) -> io::Result<ConnectionEnd> {
     let (replies, to_send) = mpsc::channel();
     let shared = Arc::new(SharedConnection {
-        work_source_number: NEXT_WORK_SOURCE_NUMBER.fetch_add(1, Ordering::Relaxed),
+        queueing_connection_number: NEXT_QUEUEING_CONNECTION_NUMBER.fetch_add(1, Ordering::Relaxed),
         log_span: Span::current(),
         socket: Arc::clone(socket),
         in_flight: InFlightBytes::default(),
-        held_claim_count: Arc::default(),
+        connection_memory_claim_count: Arc::default(),
         reply_buffers: ReplyBuffers::default(),
         reply_sender: replies,
         queued_reply_batches: AtomicUsize::new(0),
@@ -197,7 +197,8 @@ fn run_transmission<D: BlockDevice>(
     let writer = {
         // The writer ends when the last request of this client has been answered, so it must not hold the sending end
         // itself.
-        let allowance = ReplyTimeAllowance::of(Arc::clone(&shared.held_claim_count), CLAIM_HOLDER_TIMEOUT);
+        let allowance =
+            ReplyTimeAllowance::of(Arc::clone(&shared.connection_memory_claim_count), MEMORY_CLAIM_TIMEOUT);
         let (shared, socket) = (Arc::downgrade(&shared), Arc::clone(socket));
         let thread = thread::Builder::new().name("replies".into()).stack_size(SMALL_THREAD_STACK_BYTES);
         thread.spawn(move || send_replies(&shared, &socket, allowance, &to_send))?
@@ -253,7 +254,7 @@ fn negotiate(
         }
         socket.set_read_timeout(None)?;
         // Replies are sent without blocking. The timeout is for what the TLS protocol itself sends.
-        socket.set_write_timeout(Some(CLAIM_HOLDER_TIMEOUT))?;
+        socket.set_write_timeout(Some(MEMORY_CLAIM_TIMEOUT))?;
         return Ok(match outcome {
             NegotiationState::Agreed(negotiated) => Some((negotiated, input)),
             _ => None,
@@ -281,7 +282,7 @@ struct ReplyBatch {
 struct ReplyBuffers(Mutex<Vec<Vec<u8>>>);
 
 impl ReplyBuffers {
-    /// Most bytes of reply buffers that a connection keeps.
+    /// Maximum total size, in bytes, of the sent replies' buffers that a connection keeps for later replies.
     const KEPT_REPLY_BUFFERS_MAX_BYTES: usize = 4 << 20;
 
     /// Returns a kept buffer for the next reply, or an empty one.
@@ -291,7 +292,7 @@ impl ReplyBuffers {
 
     /// Keeps the buffers of large replies for later replies, up to 4 MiB in total.
     fn keep_reply_buffers(&self, replies: Vec<Reply>) {
-        /// Size in bytes from which on the buffer of a sent reply is kept; smaller buffers are freed.
+        /// Minimum size, in bytes, of a sent reply's buffer that is kept; smaller buffers are freed.
         const KEPT_REPLY_BUFFER_MIN_BYTES: usize = 4096;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes: usize = kept.iter().map(Vec::len).sum();
@@ -308,8 +309,8 @@ impl ReplyBuffers {
 
 /// State of one connection that its requests, its receiving thread and its writer thread share.
 struct SharedConnection {
-    /// Number by which the device queue recognises work of this connection.
-    work_source_number: u64,
+    /// Number of the connection. The device queue executes work with equal numbers in order.
+    queueing_connection_number: u64,
     /// Span of the connection, for log events.
     log_span: Span,
     /// Socket of the connection to the NBD client.
@@ -317,7 +318,7 @@ struct SharedConnection {
     /// Bytes of the requests and replies of this connection that are in flight.
     in_flight: InFlightBytes,
     /// Number of claims of this connection on the shared memory budget.
-    held_claim_count: Arc<HeldClaimCount>,
+    connection_memory_claim_count: Arc<HeldClaimCount>,
     /// Buffers of sent replies, kept for later replies of this connection.
     reply_buffers: ReplyBuffers,
     /// Channel to the writer thread, which sends the replies.
@@ -357,12 +358,12 @@ impl SharedConnection {
 struct PendingRequest {
     /// The request, and how far its execution on the device has got.
     execution: RequestExecution,
-    /// Whether the request is a read; if so, its reply carries data.
-    is_read: bool,
+    /// Whether the client requests a read, so that the reply carries data.
+    is_read_request: bool,
     /// Memory that the request and its reply occupy together, bytes.
     memory_bytes: usize,
     /// Outcome of the last step of executing the request; `None` while steps are left.
-    final_step_outcome: Option<StepOutcome>,
+    final_step_outcome: Option<RequestStepOutcome>,
 }
 
 /// Requests of one connection that arrived together. The device queue executes them as one piece of work. If the batch
@@ -388,8 +389,8 @@ impl Drop for RequestBatch {
 }
 
 impl<D: BlockDevice> DeviceWork<D> for RequestBatch {
-    fn work_source_number(&self) -> Option<u64> {
-        Some(self.shared.work_source_number)
+    fn queueing_connection_number(&self) -> Option<u64> {
+        Some(self.shared.queueing_connection_number)
     }
 
     fn is_next_step_short(&self) -> bool {
@@ -410,13 +411,13 @@ impl<D: BlockDevice> DeviceWork<D> for RequestBatch {
             }
             left_bytes = left_bytes.saturating_sub(pending.execution.next_step_max_bytes());
             // The data of a read would be received by nobody; writes that were sent are executed.
-            let step = if pending.is_read && is_gone {
-                StepOutcome::Replied(Reply::default())
+            let step = if pending.is_read_request && is_gone {
+                RequestStepOutcome::Replied(Reply::default())
             } else {
                 pending.execution.step(device, || self.shared.reply_buffers.take_reply_buffer())
             };
-            progress.wants_flush |= matches!(step, StepOutcome::NeedsFlush);
-            if matches!(step, StepOutcome::HasMoreSteps) {
+            progress.wants_flush |= matches!(step, RequestStepOutcome::NeedsFlush);
+            if matches!(step, RequestStepOutcome::HasMoreSteps) {
                 progress.has_more_steps = true;
                 break;
             }
@@ -434,10 +435,10 @@ impl<D: BlockDevice> DeviceWork<D> for RequestBatch {
             let pending = self.requests.pop_front().expect("it was looked at above");
             sent.in_flight_bytes_to_release += pending.memory_bytes;
             sent.batch_replies.push(match step {
-                StepOutcome::Replied(reply) => reply,
-                StepOutcome::HasMoreSteps | StepOutcome::NeedsDeferredWrites | StepOutcome::NeedsFlush => {
-                    pending.execution.final_reply(flush_or_write_outcome)
-                }
+                RequestStepOutcome::Replied(reply) => reply,
+                RequestStepOutcome::HasMoreSteps
+                | RequestStepOutcome::NeedsDeferredWrites
+                | RequestStepOutcome::NeedsFlush => pending.execution.final_reply(flush_or_write_outcome),
             });
         }
         if self.requests.is_empty() {
@@ -468,7 +469,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
     fn receive_requests(&self, early_bytes: Vec<u8>, buffer: Vec<u8>) -> io::Result<ConnectionEnd> {
         let mut decoder = RequestDecoder::of(self.negotiated.header_form);
         let mut buffers =
-            ReceiveBuffers { current_buffer: Arc::new(buffer), earlier_buffers: VecDeque::new() };
+            ReceiveBuffers { current_buffer: Arc::new(buffer), replaced_buffers: VecDeque::new() };
         // Claim on the memory budget for the payload that is arriving, and the deadline by which all of it has to
         // arrive.
         let (mut claim, mut deadline) = (None, Instant::now());
@@ -492,8 +493,11 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
                     return Ok(ConnectionEnd::ConnectionLost);
                 }
                 if payload.len() >= CONNECTION_UNCLAIMED_MAX_BYTES {
-                    claim = Some(self.budget.claim(payload.len() + *to_come, &self.shared.held_claim_count));
-                    deadline = Instant::now() + CLAIM_HOLDER_TIMEOUT;
+                    claim = Some(
+                        self.budget
+                            .claim(payload.len() + *to_come, &self.shared.connection_memory_claim_count),
+                    );
+                    deadline = Instant::now() + MEMORY_CLAIM_TIMEOUT;
                 }
             }
             if claim.is_some() {
@@ -543,7 +547,8 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
             match found {
                 DecodedInput::Incomplete => {}
                 DecodedInput::Request(request) => {
-                    let (bytes, is_read) = (request.request_and_reply_memory_bytes(), request.is_read());
+                    let (bytes, is_read_request) =
+                        (request.request_and_reply_memory_bytes(), request.is_read_request());
                     let execution =
                         RequestExecution::of(request, &self.served_export.export, self.negotiated);
                     if let Some(moment) =
@@ -560,7 +565,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
                     }
                     footprint_bytes += bytes;
                     requests.push_back(PendingRequest {
-                        is_read,
+                        is_read_request,
                         execution,
                         memory_bytes: bytes,
                         final_step_outcome: None,
@@ -593,7 +598,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
         if claims.is_empty()
             && self.shared.in_flight.in_flight_bytes() + footprint_bytes > CONNECTION_UNCLAIMED_MAX_BYTES
         {
-            claims.push(self.budget.claim(footprint_bytes, &self.shared.held_claim_count));
+            claims.push(self.budget.claim(footprint_bytes, &self.shared.connection_memory_claim_count));
         }
         self.shared.in_flight.wait_and_add_in_flight(footprint_bytes);
         let (shared, claims) = (Arc::clone(&self.shared), Arc::new(claims));
@@ -616,7 +621,7 @@ struct ReceiveBuffers {
     /// Buffer into which the connection receives at present.
     current_buffer: Arc<Vec<u8>>,
     /// Receive buffers that were replaced by the current one and to which requests may still refer, oldest first.
-    earlier_buffers: VecDeque<Arc<Vec<u8>>>,
+    replaced_buffers: VecDeque<Arc<Vec<u8>>>,
 }
 
 impl ReceiveBuffers {
@@ -629,12 +634,12 @@ impl ReceiveBuffers {
     fn ensure_unshared_buffer(&mut self) -> &mut Vec<u8> {
         if Arc::get_mut(&mut self.current_buffer).is_none() {
             let is_free =
-                self.earlier_buffers.front_mut().is_some_and(|oldest| Arc::get_mut(oldest).is_some());
-            let reused = if is_free { self.earlier_buffers.pop_front() } else { None };
+                self.replaced_buffers.front_mut().is_some_and(|oldest| Arc::get_mut(oldest).is_some());
+            let reused = if is_free { self.replaced_buffers.pop_front() } else { None };
             let next = reused.unwrap_or_else(|| Arc::new(vec![0; RECEIVE_BUFFER_BYTES]));
-            self.earlier_buffers.push_back(std::mem::replace(&mut self.current_buffer, next));
-            if self.earlier_buffers.len() > Self::KEPT_RECEIVE_BUFFERS_MAX {
-                self.earlier_buffers.pop_front();
+            self.replaced_buffers.push_back(std::mem::replace(&mut self.current_buffer, next));
+            if self.replaced_buffers.len() > Self::KEPT_RECEIVE_BUFFERS_MAX {
+                self.replaced_buffers.pop_front();
             }
         }
         Arc::get_mut(&mut self.current_buffer).expect("nothing else has it")

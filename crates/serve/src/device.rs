@@ -154,9 +154,9 @@ pub struct FlashDevice {
     recorder: Option<OperationRecorder>,
     /// Whether the device refuses all requests that would change it.
     is_read_only: bool,
-    /// Logical pages of a rescued (damaged) image whose newest version cannot be proven. Reads of these pages are
-    /// refused.
-    lpns_with_unproven_version: BTreeSet<Lpn>,
+    /// Logical pages of a rescued (damaged) image whose stored version may not be the newest one, because metadata is
+    /// lost. Reads of these pages are refused.
+    lpns_with_possibly_stale_version: BTreeSet<Lpn>,
     /// The last file operation that the operating system refused and that was logged. `None` if there was none, or if
     /// it was logged that operations succeed again.
     logged_os_refusal: Option<FileIoError>,
@@ -189,7 +189,7 @@ struct IdleScrub {
     command_counts_at_last_step: HostCommandCounts,
 }
 
-/// Most bytes of zeros that are written to the engine in one write.
+/// Maximum number of zero bytes that are written to the engine in one write.
 const ZERO_WRITE_MAX_BYTES: usize = 1 << 18;
 /// Zeros that are written to the engine if a client writes zeros.
 static ZERO_BYTES: [u8; ZERO_WRITE_MAX_BYTES] = [0; ZERO_WRITE_MAX_BYTES];
@@ -212,7 +212,7 @@ impl FlashDevice {
             host_commands: HostCommandCounts::default(),
             recorder: None,
             is_read_only: false,
-            lpns_with_unproven_version: BTreeSet::new(),
+            lpns_with_possibly_stale_version: BTreeSet::new(),
             logged_os_refusal: None,
             logged_damage: LoggedDamage::default(),
             idle_scrub: IdleScrub {
@@ -231,28 +231,29 @@ impl FlashDevice {
     }
 
     /// Makes the device refuse reads of the logical pages `unproven`. These are pages of a rescued (damaged) image
-    /// whose newest version cannot be proven
-    /// ([`OpenReport::lpns_with_unproven_version`](crate::image::OpenReport::lpns_with_unproven_version)).
+    /// whose stored version may not be the newest one
+    /// ([`OpenReport::lpns_with_possibly_stale_version`](crate::image::OpenReport::lpns_with_possibly_stale_version)).
     #[must_use]
-    pub fn refuse_reads_of_unproven_pages(self, unproven: BTreeSet<Lpn>) -> Self {
-        Self { lpns_with_unproven_version: unproven, ..self }
+    pub fn refuse_reads_of_possibly_stale_pages(self, unproven: BTreeSet<Lpn>) -> Self {
+        Self { lpns_with_possibly_stale_version: unproven, ..self }
     }
 
-    /// Returns the number of logical pages whose reads are refused because their newest version cannot be proven.
-    pub fn unproven_version_count(&self) -> usize {
-        self.lpns_with_unproven_version.len()
+    /// Returns the number of logical pages whose reads are refused because their stored version may not be the newest
+    /// one.
+    pub fn possibly_stale_lpn_count(&self) -> usize {
+        self.lpns_with_possibly_stale_version.len()
     }
 
-    /// Refuses to read a range that contains an unproven logical page (of a rescued image, with unknown newest
-    /// version).
+    /// Refuses to read a range that contains a logical page of a rescued image whose stored version may not be the
+    /// newest one.
     ///
     /// # Errors
-    /// [`DeviceError::Failed`] with the first page of the range whose newest version cannot be proven.
-    fn require_proven_versions(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+    /// [`DeviceError::Failed`] with the first such page of the range.
+    fn require_no_possibly_stale_page(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         let page_bytes = self.page_bytes();
         let first = Lpn((offset / page_bytes) as u32);
         let end = Lpn((offset + len).div_ceil(page_bytes) as u32);
-        match self.lpns_with_unproven_version.range(first..end).next() {
+        match self.lpns_with_possibly_stale_version.range(first..end).next() {
             Some(lpn) => Err(DeviceError::Failed(format!(
                 "the newest content of logical page {lpn} is not known, because the image is damaged: restore bytes \
                  {} to {} of the device from a backup of the whole device, or the file that occupies them from a \
@@ -441,7 +442,7 @@ impl FlashDevice {
             len,
             OperationDetails { source_offset_bytes: source, written_bytes: &[] },
         );
-        self.run_changing_operation(|device| device.remap(target, source, len, mode))
+        self.run_operation_that_changes_device(|device| device.remap(target, source, len, mode))
     }
 
     /// Returns the part of a remap that was executed before the remap failed: its offset within the `len` bytes, and
@@ -457,7 +458,7 @@ impl FlashDevice {
 
     /// Runs an engine operation that changes the device. If the operating system refused a write before, deferred
     /// operations are written again first.
-    fn run_changing_operation(
+    fn run_operation_that_changes_device(
         &mut self,
         operation: impl FnOnce(&mut LiveDevice) -> wearwell::Result<()>,
     ) -> Result<(), DeviceError> {
@@ -551,14 +552,14 @@ impl FlashDevice {
             bytes.len() as u64,
             OperationDetails { source_offset_bytes: 0, written_bytes: bytes },
         );
-        self.run_changing_operation(|device| device.write(offset, bytes))
+        self.run_operation_that_changes_device(|device| device.write(offset, bytes))
     }
 
-    /// Trims whole logical pages from byte `offset` on, and records the operation. Without a recording, up to 128
-    /// blocks that hold no valid page are then erased.
+    /// Trims whole logical pages from byte `offset` on, and records the operation. If the device's operations are not
+    /// being recorded as a trace, up to 128 blocks without valid pages are then erased.
     fn trim_pages(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.record_operation(Op::Trim, offset, len, OperationDetails::default());
-        self.run_changing_operation(|device| device.trim(offset, len))?;
+        self.run_operation_that_changes_device(|device| device.trim(offset, len))?;
         // The replay of a recording would not do these erases.
         if self.recorder.is_none() { self.erase_and_punch_dead_blocks() } else { Ok(()) }
     }
@@ -566,9 +567,9 @@ impl FlashDevice {
     /// Erases up to 128 of the blocks that hold no valid page, and returns their file space to the file system (punches
     /// holes).
     fn erase_and_punch_dead_blocks(&mut self) -> Result<(), DeviceError> {
-        /// Most blocks that are erased after one trim.
+        /// Maximum number of blocks that are erased after one trim.
         const ERASED_BLOCKS_PER_TRIM_MAX: u32 = 128;
-        self.run_changing_operation(|device| {
+        self.run_operation_that_changes_device(|device| {
             device.medium_mut().set_hole_punching(true);
             let erased = device.erase_blocks_without_valid_pages(ERASED_BLOCKS_PER_TRIM_MAX);
             device.medium_mut().set_hole_punching(false);
@@ -590,7 +591,7 @@ impl FlashDevice {
     }
 
     /// Fills a part of one logical page with zeros. Does nothing if the page is a hole, which reads as zeros already.
-    fn zero_page_part(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
+    fn write_zeros_to_page_part(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         if len == 0 || self.logical_page_form_at(offset) == LogicalPageForm::Hole {
             return Ok(());
         }
@@ -601,19 +602,20 @@ impl FlashDevice {
     /// zeros.
     fn deallocate_range(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         let [before, whole, after] = self.split_at_page_boundaries(offset, len);
-        self.zero_page_part(offset, before)?;
+        self.write_zeros_to_page_part(offset, before)?;
         if whole > 0 {
             self.trim_pages(offset + before, whole)?;
         }
-        self.zero_page_part(offset + before + whole, after)
+        self.write_zeros_to_page_part(offset + before + whole, after)
     }
 
-    /// Returns the form in which the logical page that contains byte `offset` is stored. An unproven page (of a rescued
-    /// image) is not reported as a hole, so that a client that skips holes reads the page and receives the error.
+    /// Returns the form in which the logical page that contains byte `offset` is stored. A page of a rescued image
+    /// whose stored version may not be the newest one is not reported as a hole. So a client that skips holes reads the
+    /// page and receives the error.
     fn logical_page_form_at(&self, offset: u64) -> LogicalPageForm {
         let lpn = Lpn((offset / self.page_bytes()) as u32);
-        if self.lpns_with_unproven_version.contains(&lpn) {
-            LogicalPageForm::Stored
+        if self.lpns_with_possibly_stale_version.contains(&lpn) {
+            LogicalPageForm::InOwnFlashPage
         } else {
             self.device.logical_page_form(lpn)
         }
@@ -657,7 +659,7 @@ impl BlockDevice for FlashDevice {
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         self.host_commands.reads += 1;
         self.host_commands.bytes_read += into.len() as u64;
-        self.require_proven_versions(offset, into.len() as u64)?;
+        self.require_no_possibly_stale_page(offset, into.len() as u64)?;
         let [before, whole, after] = self.split_at_page_boundaries(offset, into.len() as u64);
         let (head, rest) = into.split_at_mut(before as usize);
         let (body, tail) = rest.split_at_mut(whole as usize);
@@ -717,7 +719,7 @@ impl BlockDevice for FlashDevice {
             return Ok(());
         }
         self.record_operation(Op::Flush, 0, 0, OperationDetails::default());
-        self.run_changing_operation(LiveDevice::flush)
+        self.run_operation_that_changes_device(LiveDevice::flush)
     }
 
     fn first_extent(&mut self, offset: u64, len: u64) -> Extent {

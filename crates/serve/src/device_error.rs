@@ -27,8 +27,8 @@ pub enum DeviceError {
 pub struct FileIoError {
     /// Complete error message: which operation failed on which file, why, and what the server does now.
     pub message: String,
-    /// Beginning of the error message: which operation failed on which file, and why.
-    pub refusal: String,
+    /// First part of the error message, without advice: which operation failed on which file, and why.
+    pub cause_message: String,
     /// Whether the operating system refused the operation only because the disk is full, or because a quota or a limit
     /// on the size of files is reached.
     pub is_disk_full: bool,
@@ -47,7 +47,7 @@ impl From<wearwell::Error> for DeviceError {
         use wearwell::Error;
         let sentence = error.to_string();
         match error {
-            Error::Full { .. } | Error::NoSpareSpace { .. } => Self::Full(sentence),
+            Error::Full { .. } | Error::TooFewPhysicalPages { .. } => Self::Full(sentence),
             Error::OutOfRange { .. }
             | Error::NotWholeSectors { .. }
             | Error::NotWholePages { .. }

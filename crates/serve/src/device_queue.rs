@@ -12,8 +12,8 @@
 //! thread* (the thread that belongs to the device), so that a connection does at most one round in a row for others and
 //! receives its next requests while its long ones are executed.
 //!
-//! Long work is done in several steps, with steps of other work between them; only later work of the same source waits
-//! for it.
+//! Long work is done in several steps, with steps of other work between them. Only later work of the same connection
+//! waits for it.
 //!
 //! A panic of the device means a broken invariant: it is caught on whatever thread it happens, the device is dropped,
 //! nothing is served any more, and [`DeviceThread::join`] returns [`DeviceStopped`].
@@ -40,10 +40,10 @@ pub struct StepProgress {
 
 /// A piece of work for a device: for example, the requests that arrived together on one connection.
 pub trait DeviceWork<D>: Send {
-    /// Returns the source of the work, a number for its connection. The queue executes work of one source in the order
-    /// in which it was queued. Such work enters the log span of its source itself. `None`: the work has no such order,
-    /// and is logged in the span of the device.
-    fn work_source_number(&self) -> Option<u64> {
+    /// Returns the number of the connection that queued the work. The queue executes work of one connection in the
+    /// order in which it was queued. Such work enters the log span of its connection itself. `None`: the work belongs
+    /// to no connection, has no fixed order, and is logged in the span of the device.
+    fn queueing_connection_number(&self) -> Option<u64> {
         None
     }
 
@@ -85,11 +85,11 @@ impl<D: BlockDevice> DeviceQueue<D> {
     /// Starts the queue and the thread of `device`. Log events of the device belong to the `tracing` span that is
     /// current at this call.
     pub fn start(device: D) -> (Self, DeviceThread<D>) {
-        let rounds = RoundExecutor {
+        let rounds = DeviceQueueExecutor {
             device,
             log_span: Span::current(),
             waiting_work: VecDeque::new(),
-            stepped_work: Vec::new(),
+            stepped_work_with_more_steps_flag: Vec::new(),
         };
         let state = DeviceQueueState {
             arrived_work: VecDeque::new(),
@@ -117,14 +117,14 @@ impl<D: BlockDevice> DeviceQueue<D> {
     /// # Errors
     /// [`DeviceStopped`] if the queue has ended, or ends by a panic of the device at this work; the work is dropped.
     pub fn submit(&self, work: impl DeviceWork<D> + 'static) -> Result<(), DeviceStopped> {
-        let is_short = work.is_next_step_short();
+        let is_next_step_short = work.is_next_step_short();
         let mut state = self.shared.lock_state();
         if state.phase != DeviceQueuePhase::Serving {
             drop(state);
             return Err(DeviceStopped);
         }
         state.arrived_work.push_back(Box::new(work));
-        if !is_short && state.idle_executor.is_some() {
+        if !is_next_step_short && state.idle_executor.is_some() {
             self.shared.device_thread_wakeup.notify_one();
             return Ok(());
         }
@@ -233,7 +233,7 @@ struct DeviceQueueState<D> {
     arrived_work: VecDeque<Box<dyn DeviceWork<D>>>,
     /// The device with its work, while no thread uses it. `None` while a thread executes work on the device, and after
     /// the queue has ended.
-    idle_executor: Option<Box<RoundExecutor<D>>>,
+    idle_executor: Option<Box<DeviceQueueExecutor<D>>>,
     /// Whether the queue accepts work, executes its last work, or has failed.
     phase: DeviceQueuePhase,
 }
@@ -246,7 +246,7 @@ impl<D> std::fmt::Debug for DeviceQueueState<D> {
 
 impl<D> DeviceQueueState<D> {
     /// Takes the device, together with all work that waits for it; `None` if a thread uses the device.
-    fn take_executor(&mut self) -> Option<Box<RoundExecutor<D>>> {
+    fn take_executor(&mut self) -> Option<Box<DeviceQueueExecutor<D>>> {
         let mut rounds = self.idle_executor.take()?;
         rounds.waiting_work.append(&mut self.arrived_work);
         Some(rounds)
@@ -280,7 +280,7 @@ impl<D: BlockDevice> SharedDeviceQueue<D> {
     ///
     /// # Errors
     /// [`DeviceStopped`] if the device panicked. It is dropped with all work that was not answered.
-    fn execute_round(&self, mut rounds: Box<RoundExecutor<D>>) -> Result<bool, DeviceStopped> {
+    fn execute_round(&self, mut rounds: Box<DeviceQueueExecutor<D>>) -> Result<bool, DeviceStopped> {
         // What a panic leaves behind is dropped unseen.
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| rounds.run_round()));
         let mut state = self.lock_state();
@@ -317,21 +317,20 @@ impl<D: BlockDevice> SharedDeviceQueue<D> {
     }
 }
 
-/// Executor of rounds (one step of each waiting piece of work): the device, and the work that waits for it or has done
-/// a step in the current round.
-struct RoundExecutor<D> {
+/// Executor of the queued work, in rounds of one step for each waiting piece of work. Holds the device, the waiting
+/// work, and the work that has done a step in the current round.
+struct DeviceQueueExecutor<D> {
     /// Device on which the work is executed.
     device: D,
-    /// Log span of the device. Work that has a source enters the span of its source instead.
+    /// Log span of the device. Work of a client connection is logged in the span of that connection instead.
     log_span: Span,
     /// Work whose next step is due in the next round, in the order of arrival.
     waiting_work: VecDeque<Box<dyn DeviceWork<D>>>,
-    /// Work that has done a step in the current round (one step of each waiting piece of work). The flag of each piece
-    /// of work states whether it has another step.
-    stepped_work: Vec<(Box<dyn DeviceWork<D>>, bool)>,
+    /// Work that has done a step in the current round. The flag of each piece of work states whether it has more steps.
+    stepped_work_with_more_steps_flag: Vec<(Box<dyn DeviceWork<D>>, bool)>,
 }
 
-impl<D: BlockDevice> RoundExecutor<D> {
+impl<D: BlockDevice> DeviceQueueExecutor<D> {
     /// Flushes the device and returns it with the outcome of the flush.
     fn into_flushed_device(mut self) -> EndedDevice<D> {
         let flushed = self.log_span.in_scope(|| self.device.flush());
@@ -345,26 +344,29 @@ impl<D: BlockDevice> RoundExecutor<D> {
         let mut unfinished = Vec::new();
         for _ in 0..self.waiting_work.len() {
             let work = self.waiting_work.pop_front().expect("so many wait");
-            let source = work.work_source_number();
-            if source.is_some() && unfinished.contains(&source) {
+            let connection_number = work.queueing_connection_number();
+            if connection_number.is_some() && unfinished.contains(&connection_number) {
                 self.waiting_work.push_back(work);
                 continue;
             }
-            self.stepped_work.push((work, false));
-            let (work, has_more) = self.stepped_work.last_mut().expect("it was pushed above");
-            let _logged_as = source.is_none().then(|| self.log_span.enter());
+            self.stepped_work_with_more_steps_flag.push((work, false));
+            let (work, has_more) =
+                self.stepped_work_with_more_steps_flag.last_mut().expect("it was pushed above");
+            let _logged_as = connection_number.is_none().then(|| self.log_span.enter());
             let progress = work.step(&mut self.device);
             *has_more = progress.has_more_steps;
             if progress.has_more_steps {
-                unfinished.push(source);
+                unfinished.push(connection_number);
             }
             wants_flush |= progress.wants_flush;
         }
         let Self { device, log_span: span, .. } = self;
         let settled =
             span.in_scope(|| if wants_flush { device.flush() } else { device.write_operations_to_files() });
-        self.stepped_work.iter_mut().for_each(|(work, _)| work.answer_requests(&settled));
-        for (work, has_more) in self.stepped_work.drain(..).rev() {
+        self.stepped_work_with_more_steps_flag
+            .iter_mut()
+            .for_each(|(work, _)| work.answer_requests(&settled));
+        for (work, has_more) in self.stepped_work_with_more_steps_flag.drain(..).rev() {
             if has_more {
                 self.waiting_work.push_front(work);
             }
@@ -419,29 +421,29 @@ mod tests {
 
     /// Work for tests that records its name on the device at each step, and reports the thread that executed it.
     struct RecordedWork {
-        /// Name that each step of the work records on the device.
+        /// Name that each step of the work appends to [`RecordingDevice::recorded_calls`].
         name: &'static str,
-        /// Number of the source of the work, whose order is kept; `None` if it has no source.
-        source: Option<u64>,
+        /// Number of the connection whose work is executed in order; `None` if the work belongs to no connection.
+        connection_number: Option<u64>,
         /// Number of steps that are still to be executed.
         steps_left: u32,
         /// Whether the queueing thread may execute the next step itself.
-        is_short: bool,
+        is_next_step_short: bool,
         /// Whether the work is answered only after a flush.
         wants_flush: bool,
         /// Function that is called within the first step, while the device is in use.
         during_first_step: Option<Box<dyn FnOnce() + Send>>,
         /// Channel that reports name and executing thread of the work when it is complete.
-        executed_by: Sender<(&'static str, ThreadId)>,
+        completion_sender: Sender<(&'static str, ThreadId)>,
     }
 
     impl DeviceWork<RecordingDevice> for RecordedWork {
-        fn work_source_number(&self) -> Option<u64> {
-            self.source
+        fn queueing_connection_number(&self) -> Option<u64> {
+            self.connection_number
         }
 
         fn is_next_step_short(&self) -> bool {
-            self.is_short
+            self.is_next_step_short
         }
 
         fn step(&mut self, device: &mut RecordingDevice) -> StepProgress {
@@ -456,7 +458,7 @@ mod tests {
         fn answer_requests(&mut self, settled: &Result<(), DeviceError>) {
             assert!(settled.is_ok());
             if self.steps_left == 0 {
-                self.executed_by.send((self.name, thread::current().id())).expect("the test listens");
+                self.completion_sender.send((self.name, thread::current().id())).expect("the test listens");
             }
         }
     }
@@ -480,18 +482,18 @@ mod tests {
             Self { device_queue, thread, execution_sender, execution_receiver }
         }
 
-        /// Makes work of one short step, which the thread that queues the work may execute itself. The step records
-        /// `name` on the device.
-        fn short_work(&self, name: &'static str) -> RecordedWork {
-            let executed_by = self.execution_sender.clone();
+        /// Creates a work item that has one short step, so that the thread that queues it may execute it. The step
+        /// appends `name` to [`RecordingDevice::recorded_calls`].
+        fn work_of_one_short_step(&self, name: &'static str) -> RecordedWork {
+            let completion_sender = self.execution_sender.clone();
             RecordedWork {
                 name,
-                source: None,
+                connection_number: None,
                 steps_left: 1,
-                is_short: true,
+                is_next_step_short: true,
                 wants_flush: false,
                 during_first_step: None,
-                executed_by,
+                completion_sender,
             }
         }
 
@@ -513,7 +515,7 @@ mod tests {
     fn short_work_for_a_free_device_is_done_by_the_thread_that_queues_it() {
         let rig = QueueUnderTest::new();
         for name in ["first", "second"] {
-            rig.device_queue.submit(rig.short_work(name)).unwrap();
+            rig.device_queue.submit(rig.work_of_one_short_step(name)).unwrap();
             assert_eq!(
                 rig.execution_receiver.try_recv(),
                 Ok((name, thread::current().id())),
@@ -526,7 +528,9 @@ mod tests {
     #[test]
     fn long_work_is_done_by_the_device_thread() {
         let rig = QueueUnderTest::new();
-        rig.device_queue.submit(RecordedWork { is_short: false, ..rig.short_work("long") }).unwrap();
+        rig.device_queue
+            .submit(RecordedWork { is_next_step_short: false, ..rig.work_of_one_short_step("long") })
+            .unwrap();
         assert_eq!(rig.execution_receiver.recv(), Ok(("long", rig.device_thread_id())));
         assert_eq!(rig.end_and_return_calls(), ["long"]);
     }
@@ -535,12 +539,15 @@ mod tests {
     fn work_that_is_queued_while_the_device_is_in_use_is_done_by_the_device_thread_in_order() {
         let rig = QueueUnderTest::new();
         let (device_queue, queued) =
-            (rig.device_queue.clone(), ["second", "third"].map(|name| rig.short_work(name)));
+            (rig.device_queue.clone(), ["second", "third"].map(|name| rig.work_of_one_short_step(name)));
         // From another thread: the one that uses the device would have to wait for itself.
         let queue = move || queued.into_iter().for_each(|work| device_queue.submit(work).unwrap());
         let meanwhile = move || thread::spawn(queue).join().expect("queueing never waits for the device");
         rig.device_queue
-            .submit(RecordedWork { during_first_step: Some(Box::new(meanwhile)), ..rig.short_work("first") })
+            .submit(RecordedWork {
+                during_first_step: Some(Box::new(meanwhile)),
+                ..rig.work_of_one_short_step("first")
+            })
             .unwrap();
         assert_eq!(rig.execution_receiver.recv(), Ok(("first", thread::current().id())));
         assert_eq!(rig.execution_receiver.recv(), Ok(("second", rig.device_thread_id())));
@@ -551,17 +558,17 @@ mod tests {
     #[test]
     fn only_one_step_of_long_work_delays_other_connections_and_each_keeps_its_order() {
         let rig = QueueUnderTest::new();
-        let (device_queue, of_other) = (rig.device_queue.clone(), rig.short_work("other"));
-        let of_same = RecordedWork { source: Some(7), ..rig.short_work("same") };
+        let (device_queue, of_other) = (rig.device_queue.clone(), rig.work_of_one_short_step("other"));
+        let of_same = RecordedWork { connection_number: Some(7), ..rig.work_of_one_short_step("same") };
         let meanwhile =
             move || [of_same, of_other].into_iter().for_each(|work| device_queue.submit(work).unwrap());
         let meanwhile = Some(Box::new(meanwhile) as Box<dyn FnOnce() + Send>);
         rig.device_queue
             .submit(RecordedWork {
-                source: Some(7),
+                connection_number: Some(7),
                 steps_left: 3,
                 during_first_step: meanwhile,
-                ..rig.short_work("slices")
+                ..rig.work_of_one_short_step("slices")
             })
             .unwrap();
         let order: Vec<_> = rig.execution_receiver.iter().take(3).map(|(name, _)| name).collect();
@@ -572,12 +579,15 @@ mod tests {
     #[test]
     fn one_flush_serves_all_waiting_work() {
         let rig = QueueUnderTest::new();
-        let flushing =
-            ["second", "third"].map(|name| RecordedWork { wants_flush: true, ..rig.short_work(name) });
+        let flushing = ["second", "third"]
+            .map(|name| RecordedWork { wants_flush: true, ..rig.work_of_one_short_step(name) });
         let device_queue = rig.device_queue.clone();
         let meanwhile = move || flushing.into_iter().for_each(|work| device_queue.submit(work).unwrap());
         rig.device_queue
-            .submit(RecordedWork { during_first_step: Some(Box::new(meanwhile)), ..rig.short_work("first") })
+            .submit(RecordedWork {
+                during_first_step: Some(Box::new(meanwhile)),
+                ..rig.work_of_one_short_step("first")
+            })
             .unwrap();
         assert_eq!(rig.execution_receiver.iter().take(3).count(), 3);
         assert_eq!(rig.end_and_return_calls(), ["first", "second", "third", "flush"]);
@@ -587,13 +597,15 @@ mod tests {
     #[test]
     fn a_panic_of_the_device_on_a_clients_thread_stops_the_device_and_not_that_thread() {
         let rig = QueueUnderTest::new();
-        let (device_queue, lost) = (rig.device_queue.clone(), rig.short_work("never answered"));
+        let (device_queue, lost) = (rig.device_queue.clone(), rig.work_of_one_short_step("never answered"));
         let meanwhile = move || {
             device_queue.submit(lost).unwrap();
             panic!("a test breaks an invariant");
         };
-        let broken =
-            RecordedWork { during_first_step: Some(Box::new(meanwhile)), ..rig.short_work("broken") };
+        let broken = RecordedWork {
+            during_first_step: Some(Box::new(meanwhile)),
+            ..rig.work_of_one_short_step("broken")
+        };
         assert_eq!(rig.device_queue.submit(broken), Err(DeviceStopped));
         assert!(!rig.device_queue.is_alive());
         assert_eq!(rig.device_queue.run_and_wait(|_| ()), Err(DeviceStopped));
@@ -606,7 +618,9 @@ mod tests {
     fn work_queued_before_the_queue_stops_is_executed_and_later_work_is_refused() {
         let rig = QueueUnderTest::new();
         let device_queue = rig.device_queue.clone();
-        rig.device_queue.submit(RecordedWork { is_short: false, ..rig.short_work("queued") }).unwrap();
+        rig.device_queue
+            .submit(RecordedWork { is_next_step_short: false, ..rig.work_of_one_short_step("queued") })
+            .unwrap();
         assert_eq!(rig.end_and_return_calls(), ["queued"]);
         assert_eq!(device_queue.run_and_wait(|_| ()), Err(DeviceStopped));
     }

@@ -105,7 +105,8 @@ fn default_to_one_plane(config: &mut Config) {
 
 /// Derives a flash geometry with which the device exports `bytes` bytes, and returns the resolved device.
 fn resolve_for_size(config: &mut Config, bytes: u64) -> Result<ResolvedDevice, ConfigError> {
-    /// Largest size, in pages of 4 KiB, with which the configuration is first resolved to find out its page size.
+    /// Maximum device size, in pages of 4 KiB, for the first resolution of the configuration, which only determines the
+    /// page size.
     const TRIAL_FOOTPRINT_PAGES: u64 = 1 << 24;
     // `resolve` takes a footprint in pages of 4 KiB.
     let footprint_pages = bytes.div_ceil(4096).max(1);

@@ -3,7 +3,7 @@
 //! A connection may hold a small allowance freely. For more it first claims bytes of this budget, and waits until they
 //! are free: for a payload when its first part has arrived, for replies before they are made. So a thousand clients
 //! hold a thousand small allowances and one budget. A connection that holds a claim has to make progress: it is closed
-//! if the rest of its payload does not arrive within [`CLAIM_HOLDER_TIMEOUT`], or if its client falls behind in
+//! if the rest of its payload does not arrive within [`MEMORY_CLAIM_TIMEOUT`], or if its client falls behind in
 //! accepting replies ([`ReplyTimeAllowance`]).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,11 +16,11 @@ pub const DEFAULT_MEMORY_BUDGET_BYTES: usize = 256 << 20;
 pub(crate) const CONNECTION_UNCLAIMED_MAX_BYTES: usize = 1 << 20;
 /// Longest time for which a client that holds a memory claim may delay the server: until the rest of a payload has
 /// arrived, or until replies are accepted. After this time its connection is closed.
-pub(crate) const CLAIM_HOLDER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Rate, in bytes per second, at which a client that holds a memory claim has to accept replies. The client may lag
-/// this rate by at most [`CLAIM_HOLDER_TIMEOUT`]. The rate is so low that a client on a slow line is not disconnected:
-/// the largest amount of replies in flight, 64 MiB, is sent in less than ten minutes.
-const CLAIM_HOLDER_MIN_BYTES_PER_SECOND: u64 = 128 << 10;
+pub(crate) const MEMORY_CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
+/// Minimum rate, in bytes per second, at which a client that holds a memory claim has to accept replies. The client may
+/// lag this rate by at most [`MEMORY_CLAIM_TIMEOUT`]. The rate is so low that a client on a slow line is not
+/// disconnected: the largest amount of replies in flight, 64 MiB, is sent in less than ten minutes.
+const MEMORY_CLAIM_MIN_REPLY_BYTES_PER_SECOND: u64 = 128 << 10;
 
 /// Memory budget, in bytes, that all connections of a server share. A connection claims part of it before it holds a
 /// large request.
@@ -41,22 +41,22 @@ impl MemoryBudget {
     }
 
     /// Waits until `bytes` of the memory budget are free, and takes them. A claim larger than the whole budget is
-    /// granted when no other claim is held. `holder_claim_count` counts the claims of the connection that makes the
-    /// claim.
+    /// granted when no other claim is held. `connection_memory_claim_count` counts the claims of the connection that
+    /// makes the claim.
     pub(crate) fn claim(
         self: &Arc<Self>,
         bytes: usize,
-        holder_claim_count: &Arc<HeldClaimCount>,
+        connection_memory_claim_count: &Arc<HeldClaimCount>,
     ) -> MemoryClaim {
         let used = self.used_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_too_much = |used: &mut usize| *used > 0 && *used + bytes > self.max_bytes;
         let waited = self.release_signal.wait_while(used, is_too_much);
         *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
-        holder_claim_count.0.fetch_add(1, Ordering::AcqRel);
+        connection_memory_claim_count.0.fetch_add(1, Ordering::AcqRel);
         MemoryClaim {
             budget: Arc::clone(self),
             claimed_bytes: bytes,
-            holder_claim_count: Arc::clone(holder_claim_count),
+            connection_memory_claim_count: Arc::clone(connection_memory_claim_count),
         }
     }
 }
@@ -80,26 +80,26 @@ pub(crate) struct MemoryClaim {
     /// Number of bytes claimed.
     claimed_bytes: usize,
     /// Number of claims of the connection that made this claim.
-    holder_claim_count: Arc<HeldClaimCount>,
+    connection_memory_claim_count: Arc<HeldClaimCount>,
 }
 
 impl Drop for MemoryClaim {
     fn drop(&mut self) {
         *self.budget.used_bytes.lock().unwrap_or_else(PoisonError::into_inner) -= self.claimed_bytes;
         self.budget.release_signal.notify_all();
-        self.holder_claim_count.0.fetch_sub(1, Ordering::AcqRel);
+        self.connection_memory_claim_count.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// Deadline by which the client of a connection has to accept replies. There is no deadline while the connection holds
-/// no claim on the memory budget. With a claim, the client has [`CLAIM_HOLDER_TIMEOUT`]. Each byte that it accepts
-/// extends its time by the duration of a byte at the required rate ([`CLAIM_HOLDER_MIN_BYTES_PER_SECOND`]), up to the
-/// full time. A limit for each write to the socket would not do: a client that accepts a byte from time to time would
-/// hold memory for ever.
+/// no claim on the memory budget. With a claim, the client has [`MEMORY_CLAIM_TIMEOUT`]. Each byte that it accepts
+/// extends its time by the duration of a byte at the required rate ([`MEMORY_CLAIM_MIN_REPLY_BYTES_PER_SECOND`]), up to
+/// the full time. A limit for each write to the socket would not do: a client that accepts a byte from time to time
+/// would hold memory for ever.
 #[derive(Debug)]
 pub(crate) struct ReplyTimeAllowance {
     /// Number of claims on the memory budget that the connection holds.
-    held_claim_count: Arc<HeldClaimCount>,
+    connection_memory_claim_count: Arc<HeldClaimCount>,
     /// Longest time for which the client may accept no bytes at all.
     max_wait: Duration,
     /// Instant by which the client has to accept bytes; `None` while no claim is held or no reply waits.
@@ -107,15 +107,16 @@ pub(crate) struct ReplyTimeAllowance {
 }
 
 impl ReplyTimeAllowance {
-    /// Makes the allowance of a connection that has no deadline yet.
-    pub(crate) fn of(held_claim_count: Arc<HeldClaimCount>, max_wait: Duration) -> Self {
-        Self { held_claim_count, max_wait, deadline: None }
+    /// Makes the reply time allowance of a connection. Its client may accept no reply bytes for at most `max_wait`
+    /// while the connection holds a memory claim. No deadline runs yet.
+    pub(crate) fn of(connection_memory_claim_count: Arc<HeldClaimCount>, max_wait: Duration) -> Self {
+        Self { connection_memory_claim_count, max_wait, deadline: None }
     }
 
     /// Returns the time that is left for the client to accept more bytes, zero if the time is over. `None` if there is
-    /// no deadline at present, because the connection holds no claim.
+    /// no deadline at present, because no memory of the budget is reserved for the connection.
     pub(crate) fn time_left(&mut self, now: Instant) -> Option<Duration> {
-        if !self.held_claim_count.is_any_held() {
+        if !self.connection_memory_claim_count.is_any_held() {
             self.deadline = None;
             return None;
         }
@@ -126,7 +127,7 @@ impl ReplyTimeAllowance {
     pub(crate) fn note_accepted_bytes(&mut self, now: Instant, bytes: usize) {
         if let Some(deadline) = &mut self.deadline {
             let earned =
-                Duration::from_nanos(bytes as u64 * 1_000_000_000 / CLAIM_HOLDER_MIN_BYTES_PER_SECOND);
+                Duration::from_nanos(bytes as u64 * 1_000_000_000 / MEMORY_CLAIM_MIN_REPLY_BYTES_PER_SECOND);
             *deadline = (*deadline + earned).min(now + self.max_wait);
         }
     }
@@ -144,8 +145,8 @@ mod tests {
     #[test]
     fn a_memory_claim_beyond_the_free_budget_waits_for_others_to_release() {
         let budget = Arc::new(MemoryBudget::of(1000));
-        let holder_claim_count = Arc::new(HeldClaimCount::default());
-        let first = budget.claim(999, &holder_claim_count);
+        let connection_memory_claim_count = Arc::new(HeldClaimCount::default());
+        let first = budget.claim(999, &connection_memory_claim_count);
         let (sender, granted) = std::sync::mpsc::channel();
         let waiter = {
             let budget = Arc::clone(&budget);
@@ -156,7 +157,7 @@ mod tests {
         drop(granted.recv().expect("there is room"));
         waiter.join().unwrap();
         assert_eq!(*budget.used_bytes.lock().unwrap(), 0);
-        assert!(!holder_claim_count.is_any_held());
+        assert!(!connection_memory_claim_count.is_any_held());
     }
 
     /// One second, the interval at which a test's client accepts bytes.
@@ -166,10 +167,10 @@ mod tests {
     /// does not within an hour.
     fn seconds_until_timeout(bytes: usize) -> Option<u32> {
         let budget = Arc::new(MemoryBudget::of(1000));
-        let holder_claim_count = Arc::new(HeldClaimCount::default());
-        let _claim = budget.claim(1, &holder_claim_count);
+        let connection_memory_claim_count = Arc::new(HeldClaimCount::default());
+        let _claim = budget.claim(1, &connection_memory_claim_count);
         let (mut allowance, begin) =
-            (ReplyTimeAllowance::of(holder_claim_count, CLAIM_HOLDER_TIMEOUT), Instant::now());
+            (ReplyTimeAllowance::of(connection_memory_claim_count, MEMORY_CLAIM_TIMEOUT), Instant::now());
         allowance.time_left(begin);
         (1..3600).find(|&second| {
             let is_over = allowance.time_left(begin + second * SECOND) == Some(Duration::ZERO);
@@ -180,7 +181,7 @@ mod tests {
 
     /// A client that holds a memory claim is timed out if it accepts replies more slowly than at the required rate.
     #[test]
-    fn a_holder_of_memory_has_to_accept_replies_at_a_rate() {
+    fn a_client_that_holds_memory_must_accept_replies_at_the_minimum_rate() {
         assert_eq!(seconds_until_timeout(0), Some(30));
         assert_eq!(seconds_until_timeout(1), Some(31), "a byte now and then buys next to nothing");
         assert_eq!(seconds_until_timeout(64 << 10), Some(59), "half of the rate");
@@ -191,22 +192,23 @@ mod tests {
     #[test]
     fn the_reply_deadline_begins_when_memory_is_claimed_and_ends_when_all_is_sent() {
         let budget = Arc::new(MemoryBudget::of(1000));
-        let holder_claim_count = Arc::new(HeldClaimCount::default());
-        let mut allowance = ReplyTimeAllowance::of(Arc::clone(&holder_claim_count), CLAIM_HOLDER_TIMEOUT);
+        let connection_memory_claim_count = Arc::new(HeldClaimCount::default());
+        let mut allowance =
+            ReplyTimeAllowance::of(Arc::clone(&connection_memory_claim_count), MEMORY_CLAIM_TIMEOUT);
         let begin = Instant::now();
         assert_eq!(allowance.time_left(begin), None);
-        let claim = budget.claim(1, &holder_claim_count);
-        assert_eq!(allowance.time_left(begin + 100 * SECOND), Some(CLAIM_HOLDER_TIMEOUT));
+        let claim = budget.claim(1, &connection_memory_claim_count);
+        assert_eq!(allowance.time_left(begin + 100 * SECOND), Some(MEMORY_CLAIM_TIMEOUT));
         assert_eq!(allowance.time_left(begin + 129 * SECOND), Some(SECOND));
         allowance.note_accepted_bytes(begin + 129 * SECOND, 1 << 30);
         assert_eq!(
             allowance.time_left(begin + 129 * SECOND),
-            Some(CLAIM_HOLDER_TIMEOUT),
+            Some(MEMORY_CLAIM_TIMEOUT),
             "time is not saved"
         );
         assert_eq!(allowance.time_left(begin + 158 * SECOND), Some(SECOND));
         allowance.reset();
-        assert_eq!(allowance.time_left(begin + 158 * SECOND), Some(CLAIM_HOLDER_TIMEOUT));
+        assert_eq!(allowance.time_left(begin + 158 * SECOND), Some(MEMORY_CLAIM_TIMEOUT));
         drop(claim);
         assert_eq!(allowance.time_left(begin + 200 * SECOND), None);
     }

@@ -1,7 +1,7 @@
 //! Live devices whose flash is in memory, for trials and tests. All data is lost when the process ends.
 
 use wearwell::DeviceOptions;
-use wearwell::nand::{RetainedFields, SimNand};
+use wearwell::nand::{RetainedPageFields, SimNand};
 use wearwell_config::{Config, ConfigError};
 
 use crate::device::{DriveHealthFacts, FlashDevice};
@@ -33,7 +33,7 @@ impl MemoryDeviceSpecification {
         Ok(Self { design: design.to_owned(), config })
     }
 
-    /// Builds a device without data in memory.
+    /// Builds a device in memory that holds no data yet.
     ///
     /// # Errors
     /// [`DeviceError::Invalid`] with the reason for which the engine refuses the design or the configuration.
@@ -43,7 +43,7 @@ impl MemoryDeviceSpecification {
         let parts = self.config.design_parts(&self.design, &resolved).map_err(invalid)?;
         let nvram_bytes = parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages);
         let nand: Box<dyn Medium> =
-            Box::new(SimNand::new(resolved.geometry, RetainedFields::ALL).with_nvram(nvram_bytes));
+            Box::new(SimNand::new(resolved.geometry, RetainedPageFields::ALL).with_nvram(nvram_bytes));
         let options = DeviceOptions { buffer: self.config.configured_write_buffer() };
         let device = LiveDevice::new(nand, resolved.logical_pages, &parts, options)?;
         let identity = DriveHealthFacts {

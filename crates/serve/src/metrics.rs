@@ -26,14 +26,14 @@ use crate::socket::{ListenAddress, Socket};
 /// Content type of the answer to a scrape: the `OpenMetrics` text format.
 const METRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Label by which a metric is divided into time series, or that it is not divided.
+/// Label that divides a metric into several time series, or none if the metric is one series.
 enum SeriesLabel {
-    /// The metric has only one time series per device.
-    Single,
+    /// The metric has one time series per device, and no label for this purpose.
+    NoLabel,
     /// The metric has one time series for each cause of flash operations, also for causes with a count of zero.
     Causes,
     /// The metric has one time series for each data structure in RAM.
-    Structures,
+    RamStructures,
 }
 
 /// Description of a metric: its field in `stats` or `health`, its name for Prometheus (without the prefix and without
@@ -41,69 +41,69 @@ enum SeriesLabel {
 type MetricDescription = (&'static str, &'static str, MetricType, SeriesLabel, &'static str);
 
 use MetricType::{Counter, Gauge};
-use SeriesLabel::{Causes, Single, Structures};
+use SeriesLabel::{Causes, NoLabel, RamStructures};
 
 /// Descriptions of all metrics that are exported for a device.
 const METRICS: &[MetricDescription] = &[
-    ("capacity_bytes", "capacity_bytes", Gauge, Single, "Bytes the host sees"),
-    ("page_bytes", "page_bytes", Gauge, Single, "Bytes of a page"),
-    ("host_reads", "host_reads", Counter, Single, "Reads of hosts"),
-    ("host_writes", "host_writes", Counter, Single, "Writes and zeroes of hosts"),
-    ("host_trims", "host_trims", Counter, Single, "Trims of hosts"),
-    ("host_flushes", "host_flushes", Counter, Single, "Flushes of hosts"),
-    ("host_remaps", "host_remaps", Counter, Single, "Remaps of hosts, in ranges"),
-    ("host_bytes_read", "host_read_bytes", Counter, Single, "Bytes hosts read"),
-    ("host_bytes_written", "host_written_bytes", Counter, Single, "Bytes hosts wrote, without zeroes"),
-    ("host_page_writes", "host_page_writes", Counter, Single, "Pages the engine was asked to write"),
-    ("host_page_reads", "host_page_reads", Counter, Single, "Pages the engine was asked to read"),
-    ("host_page_trims", "host_page_trims", Counter, Single, "Pages the engine was asked to trim"),
-    ("buffer_absorbed_writes", "buffer_absorbed_writes", Counter, Single, "Page writes overwritten in RAM"),
-    ("unchanged_writes", "unchanged_writes", Counter, Single, "Page writes that changed nothing"),
-    ("recycled_writes", "recycled_writes", Counter, Single, "Page writes served by a dead page"),
-    ("deduplicated_writes", "deduplicated_writes", Counter, Single, "Page writes served by sharing a page"),
-    ("delta_writes", "delta_writes", Counter, Single, "Page writes stored as deltas"),
-    ("packed_writes", "packed_writes", Counter, Single, "Page writes stored in compressed chunks"),
-    ("bound_pages_by_remap", "remapped_pages", Counter, Single, "Pages that remaps bound without a program"),
+    ("capacity_bytes", "capacity_bytes", Gauge, NoLabel, "Bytes the host sees"),
+    ("page_bytes", "page_bytes", Gauge, NoLabel, "Bytes of a page"),
+    ("host_reads", "host_reads", Counter, NoLabel, "Reads of hosts"),
+    ("host_writes", "host_writes", Counter, NoLabel, "Writes and zeroes of hosts"),
+    ("host_trims", "host_trims", Counter, NoLabel, "Trims of hosts"),
+    ("host_flushes", "host_flushes", Counter, NoLabel, "Flushes of hosts"),
+    ("host_remaps", "host_remaps", Counter, NoLabel, "Remaps of hosts, in ranges"),
+    ("host_bytes_read", "host_read_bytes", Counter, NoLabel, "Bytes hosts read"),
+    ("host_bytes_written", "host_written_bytes", Counter, NoLabel, "Bytes hosts wrote, without zeroes"),
+    ("host_page_writes", "host_page_writes", Counter, NoLabel, "Pages the engine was asked to write"),
+    ("host_page_reads", "host_page_reads", Counter, NoLabel, "Pages the engine was asked to read"),
+    ("host_page_trims", "host_page_trims", Counter, NoLabel, "Pages the engine was asked to trim"),
+    ("buffer_absorbed_writes", "buffer_absorbed_writes", Counter, NoLabel, "Page writes overwritten in RAM"),
+    ("unchanged_writes", "unchanged_writes", Counter, NoLabel, "Page writes that changed nothing"),
+    ("recycled_writes", "recycled_writes", Counter, NoLabel, "Page writes served by a dead page"),
+    ("deduplicated_writes", "deduplicated_writes", Counter, NoLabel, "Page writes served by sharing a page"),
+    ("delta_writes", "delta_writes", Counter, NoLabel, "Page writes stored as deltas"),
+    ("packed_writes", "packed_writes", Counter, NoLabel, "Page writes stored in compressed chunks"),
+    ("bound_pages_by_remap", "remapped_pages", Counter, NoLabel, "Pages that remaps bound without a program"),
     ("programs_by_cause", "programs", Counter, Causes, "Page programs"),
     ("reads_by_cause", "reads", Counter, Causes, "Page reads of the flash"),
     ("erases_by_cause", "erases", Counter, Causes, "Block erases"),
-    ("collections", "collections", Counter, Single, "Blocks that garbage collection emptied"),
-    ("retired_blocks", "retired_blocks", Counter, Single, "Blocks given up"),
-    ("media_errors", "media_errors", Counter, Single, "Flash pages found unreadable"),
-    ("lost_pages", "lost_pages", Counter, Single, "Pages programmed as lost"),
-    ("lost_logical_pages", "lost_logical_pages", Gauge, Single, "Logical pages that read as errors"),
+    ("collections", "collections", Counter, NoLabel, "Blocks that garbage collection emptied"),
+    ("retired_blocks", "retired_blocks", Counter, NoLabel, "Blocks given up"),
+    ("media_errors", "media_errors", Counter, NoLabel, "Flash pages found unreadable"),
+    ("lost_pages", "lost_pages", Counter, NoLabel, "Pages programmed as lost"),
+    ("lost_logical_pages", "lost_logical_pages", Gauge, NoLabel, "Logical pages that read as errors"),
     (
         "unproven_logical_pages",
         "unproven_logical_pages",
         Gauge,
-        Single,
+        NoLabel,
         "Logical pages that a rescue left out",
     ),
-    ("free_blocks", "free_blocks", Gauge, Single, "Erased blocks in stock"),
-    ("write_amplification", "write_amplification", Gauge, Single, "Programs to a page write of the host"),
-    ("ram_bytes_by_structure", "ram_bytes", Gauge, Structures, "RAM of the engine's tables"),
+    ("free_blocks", "free_blocks", Gauge, NoLabel, "Erased blocks in stock"),
+    ("write_amplification", "write_amplification", Gauge, NoLabel, "Programs to a page write of the host"),
+    ("ram_bytes_by_structure", "ram_bytes", Gauge, RamStructures, "RAM of the engine's tables"),
     (
         "critical_warning",
         "critical_warning",
         Gauge,
-        Single,
+        NoLabel,
         "Bits as in an NVMe health log: 1 little spare, 4 media errors or failed",
     ),
-    ("avail_spare", "available_spare_percent", Gauge, Single, "Spare blocks that are left"),
-    ("percent_used", "used_percent", Gauge, Single, "Mean erases of the rated ones"),
-    ("power_cycles", "power_cycles", Counter, Single, "Starts in the life of the device"),
+    ("avail_spare", "available_spare_percent", Gauge, NoLabel, "Spare blocks that are left"),
+    ("percent_used", "used_percent", Gauge, NoLabel, "Mean erases of the rated ones"),
+    ("power_cycles", "power_cycles", Counter, NoLabel, "Starts in the life of the device"),
     (
         "unsafe_shutdowns",
         "unsafe_shutdowns",
         Counter,
-        Single,
+        NoLabel,
         "Ends without notice in the life of the device",
     ),
-    ("min_erase_count", "erase_count_min", Gauge, Single, "Erases of the block that has fewest"),
-    ("max_erase_count", "erase_count_max", Gauge, Single, "Erases of the block that has most"),
-    ("mean_erase_count", "erase_count_mean", Gauge, Single, "Mean erases of a block"),
-    ("rated_erase_count", "erase_count_rated", Gauge, Single, "Erases a block is rated for"),
-    ("bad_blocks", "bad_blocks", Gauge, Single, "Blocks that cannot be used"),
+    ("min_erase_count", "erase_count_min", Gauge, NoLabel, "Erases of the block that has fewest"),
+    ("max_erase_count", "erase_count_max", Gauge, NoLabel, "Erases of the block that has most"),
+    ("mean_erase_count", "erase_count_mean", Gauge, NoLabel, "Mean erases of a block"),
+    ("rated_erase_count", "erase_count_rated", Gauge, NoLabel, "Erases a block is rated for"),
+    ("bad_blocks", "bad_blocks", Gauge, NoLabel, "Blocks that cannot be used"),
 ];
 
 /// Figures of one device: the fields of its answers to the control commands `stats` and `health`.
@@ -111,7 +111,7 @@ const METRICS: &[MetricDescription] = &[
 struct DeviceFigures {
     /// Name of the device's export, if the server names its exports.
     export: Option<String>,
-    /// Values of the fields of both answers, by field name.
+    /// Values of the fields of the answers to `stats` and `health`, by field name.
     figures: Map<String, Value>,
 }
 
@@ -149,12 +149,12 @@ impl DeviceFigures {
         figure_value: &Value,
     ) -> fmt::Result {
         match series {
-            Single => self.encode_value(metric, kind, None, figure_value),
+            NoLabel => self.encode_value(metric, kind, None, figure_value),
             Causes => Cause::ALL.map(Cause::name).into_iter().try_for_each(|cause| {
                 let count = figure_value.get(cause).unwrap_or(&Value::Null);
                 self.encode_value(metric, kind, Some(("cause", cause)), count)
             }),
-            Structures => {
+            RamStructures => {
                 figure_value.as_object().into_iter().flatten().try_for_each(|(structure, bytes)| {
                     self.encode_value(metric, kind, Some(("structure", structure.as_str())), bytes)
                 })

@@ -171,7 +171,7 @@ fn descriptor_of_page(page: &[u8]) -> ContentDescriptor {
 /// Writer of a capture: a text file of operations (`.ops`), and a file with the bytes of each distinct page (`.pages`).
 /// The operations refer to pages by number: the position of the page in the second file.
 struct CaptureWriter {
-    /// The file of operations (`.ops`).
+    /// Text file of the recorded requests of clients (`.ops`).
     operation_file: BufWriter<File>,
     /// The file with the bytes of each distinct page (`.pages`).
     page_file: BufWriter<File>,
@@ -197,7 +197,7 @@ impl CaptureWriter {
             Op::Trim => 'D',
             Op::Zero => 'Z',
             Op::Flush => return writeln!(self.operation_file, "F {}", request.time_ns / 1000),
-            Op::Remap(_) | Op::Phase => {
+            Op::Remap(_) | Op::PhaseMarker => {
                 return Err(io::Error::other(
                     "a capture with bytes (a .ops file) cannot hold a remap: use a .wwt file",
                 ));

@@ -15,8 +15,8 @@ use crate::memory_budget::ReplyTimeAllowance;
 /// Most buffers that one call of `sendmsg` accepts on Linux.
 pub(crate) const SENDMSG_BUFFERS_MAX: usize = 1024;
 /// Longest time for which a thread that sends replies waits for the socket before it checks again whether the client's
-/// deadline has passed.
-const REPLY_ALLOWANCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// deadline has passed ([`ReplyTimeAllowance`]).
+const REPLY_DEADLINE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A connected socket of the operating system, without encryption.
 #[derive(Debug)]
@@ -78,12 +78,12 @@ impl PlainSocket {
         Ok(())
     }
 
-    /// Waits until the socket accepts bytes or is closed, but at most for [`REPLY_ALLOWANCE_CHECK_INTERVAL`].
+    /// Waits until the socket accepts bytes or is closed, but at most for [`REPLY_DEADLINE_CHECK_INTERVAL`].
     fn wait_until_writable(&self, allowance: &mut ReplyTimeAllowance) -> io::Result<()> {
         let wait = match allowance.time_left(Instant::now()) {
             Some(Duration::ZERO) => return Err(io::ErrorKind::TimedOut.into()),
-            Some(left) => left.min(REPLY_ALLOWANCE_CHECK_INTERVAL),
-            None => REPLY_ALLOWANCE_CHECK_INTERVAL,
+            Some(left) => left.min(REPLY_DEADLINE_CHECK_INTERVAL),
+            None => REPLY_DEADLINE_CHECK_INTERVAL,
         };
         let timeout = rustix::event::Timespec::try_from(wait).expect("a second at most");
         match rustix::event::poll(&mut [PollFd::new(self, PollFlags::OUT)], Some(&timeout)) {

@@ -45,7 +45,7 @@ impl ByteOrRequestRateLimit {
 pub(crate) struct ExportRateLimits {
     /// Time at which the limits were made; their other times are durations since then.
     start_time: Instant,
-    /// Both limits with the requests booked so far.
+    /// Limits of bytes and of requests per second, with the requests booked so far.
     state: Mutex<RateLimitState>,
     /// Wakes waiting requests when the limits are lifted.
     limit_lifted: Condvar,

@@ -137,8 +137,8 @@ impl BoundListener {
         Self::from_inherited(Listener::inherit_unix(listener))
     }
 
-    /// Takes over a TCP socket that listens already, if only the clients `reach` can connect to it. When the server
-    /// ends, the socket stays open.
+    /// Takes over a TCP socket that already listens. Only the clients that `reach` allows must be able to connect to
+    /// its address. When the server ends, the socket stays open.
     ///
     /// # Errors
     /// [`ServeError::InheritedSocket`], also for an address with a wider reach than `reach`.
@@ -199,7 +199,7 @@ struct OpenListener {
 
 impl<D: BlockDevice> Server<D> {
     /// Starts a server for one device. Clients are accepted only after a listening socket is opened, as by
-    /// [`Self::open_nbd`].
+    /// [`Self::listen_for_nbd_clients`].
     pub fn start(device: D, name: &str, description: &str) -> Self {
         let only = NamedDevice { name: name.to_owned(), description: description.to_owned(), device };
         Self::start_all(vec![only], ClientLimits::default()).without_export_names()
@@ -258,15 +258,18 @@ impl<D: BlockDevice> Server<D> {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_nbd(&mut self, address: &ListenAddress) -> Result<ListenAddress, ServeError> {
-        self.open_nbd_on(BoundListener::listen_at(address)?)
+    pub fn listen_for_nbd_clients(&mut self, address: &ListenAddress) -> Result<ListenAddress, ServeError> {
+        self.listen_for_nbd_clients_on(BoundListener::listen_at(address)?)
     }
 
-    /// Serves NBD on a socket that already listens, as [`Server::open_nbd`] does at an address.
+    /// Serves NBD on a socket that already listens, as [`Server::listen_for_nbd_clients`] does at an address.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_nbd_on(&mut self, bound_listener: BoundListener) -> Result<ListenAddress, ServeError> {
+    pub fn listen_for_nbd_clients_on(
+        &mut self,
+        bound_listener: BoundListener,
+    ) -> Result<ListenAddress, ServeError> {
         let (served_exports, budget) =
             (Arc::clone(&self.served_exports), Arc::clone(&self.request_memory_budget));
         let security = match (self.tls.clone(), &bound_listener.address) {

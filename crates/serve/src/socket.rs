@@ -143,7 +143,7 @@ impl Listener {
                 remove_stale_socket_file(path)?;
                 let socket = ListeningSocket::Unix(bind_unix_with_mode(path, mode)?);
                 let mut listener = Self::from_listening_socket(socket)?;
-                listener.own_socket_file = Some(OwnSocketFile::made_at(path)?);
+                listener.own_socket_file = Some(OwnSocketFile::of_created_file(path)?);
                 Ok(listener)
             }
             ListenAddress::Tcp(address) => {
@@ -158,8 +158,8 @@ impl Listener {
         Self::from_inherited(ListeningSocket::Unix(listener))
     }
 
-    /// Takes over a listening TCP socket that another process opened, if only the clients `reach` can connect to its
-    /// address.
+    /// Takes over a listening TCP socket that another process opened. Fails if clients other than those that `reach`
+    /// allows could connect to its address.
     pub(crate) fn inherit_tcp(listener: TcpListener, reach: AllowedClients) -> io::Result<Self> {
         reach.require_allowed(listener.local_addr()?)?;
         Self::from_inherited(ListeningSocket::Tcp(listener))
@@ -249,8 +249,8 @@ struct OwnSocketFile {
 }
 
 impl OwnSocketFile {
-    /// Identifies the socket file that was just made at `path`.
-    fn made_at(path: &Path) -> io::Result<Self> {
+    /// Identifies the socket file that was just created at `path`.
+    fn of_created_file(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), device_and_inode: Self::device_and_inode_of(path)? })
     }
 
@@ -454,7 +454,7 @@ mod tests {
 
     /// Sends a megabyte to a client that accepts 512 bytes every 10 ms (50 KiB/s), with a time limit of 200 ms, and
     /// returns the outcome. Each single write of a few KiB to the socket ends in time.
-    fn outcome_with_a_slow_reader(holder: &Arc<HeldClaimCount>) -> io::Result<()> {
+    fn send_to_slowly_reading_client(holder: &Arc<HeldClaimCount>) -> io::Result<()> {
         let (server, client) = UnixStream::pair().unwrap();
         let socket = Socket::from(PlainSocket::Unix(server));
         socket.set_send_buffer_bytes(4096).unwrap();
@@ -473,17 +473,17 @@ mod tests {
     /// Regression: each write to the socket had a deadline, and not the replies as a whole. A client that read a few
     /// bytes every second held its share of the memory of all clients for ever.
     #[test]
-    fn a_client_that_holds_memory_and_reads_slowly_is_given_up() {
+    fn sending_to_a_slow_client_that_holds_memory_times_out() {
         let (budget, holder) = (Arc::new(MemoryBudget::of(1000)), Arc::default());
         let _claim = budget.claim(1, &holder);
-        let outcome = outcome_with_a_slow_reader(&holder);
+        let outcome = send_to_slowly_reading_client(&holder);
         assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 
     /// Regression: replies that were sent before any memory was claimed had no deadline. A client that read none of
     /// them, and then asked for more, held memory for ever.
     #[test]
-    fn a_client_that_claims_memory_while_it_is_waited_for_is_given_up() {
+    fn sending_to_a_client_that_claims_memory_meanwhile_times_out() {
         let (budget, holder) = (Arc::new(MemoryBudget::of(1000)), Arc::default());
         let claimed_later = {
             let holder = Arc::clone(&holder);
@@ -492,7 +492,7 @@ mod tests {
                 budget.claim(1, &holder)
             })
         };
-        let outcome = outcome_with_a_slow_reader(&holder);
+        let outcome = send_to_slowly_reading_client(&holder);
         assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);
         drop(claimed_later.join().unwrap());
     }

@@ -35,7 +35,7 @@ pub enum TlsError {
          certificate in --tls-certificate as --tls-key"
     )]
     Certificates(String),
-    /// File for the check of client certificates that contains no certificate of an authority.
+    /// The file of authority certificates, with which client certificates are checked, contains none that can be used.
     #[error(
         "{path}: client certificates cannot be checked by the certificates in this file: {reason}; name the \
          certificate of the authority that signs client certificates by --tls-client-ca"
@@ -208,8 +208,8 @@ mod with_tls {
         }
 
         /// Sends the answers of the TLS protocol to received bytes, unless another thread is sending. That thread may
-        /// wait for a client that first sends more itself, so waiting for the thread could last forever. The answers
-        /// are then sent together with the next data.
+        /// be blocked until the client reads, and the client may read only after it has sent more. So this thread does
+        /// not wait for it. The answers are then sent together with the next data.
         fn send_tls_messages_if_idle(&self, stream: &PlainSocket) -> io::Result<()> {
             if !self.lock_tls_connection().wants_write() {
                 return Ok(());

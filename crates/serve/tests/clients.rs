@@ -28,7 +28,7 @@ fn require_program(program: &str) {
 
 /// Returns the NBD URI of a served device.
 fn uri(served: &ServedDevice) -> String {
-    format!("nbd+unix:///?socket={}", served.socket().display())
+    format!("nbd+unix:///?socket={}", served.nbd_socket_path().display())
 }
 
 /// Runs a program, which must succeed, and returns its output.

@@ -24,11 +24,15 @@ struct Control {
 impl Control {
     /// Connects to the control socket of a served device.
     fn of(served: &ServedDevice) -> Self {
-        Self { lines: BufReader::new(UnixStream::connect(served.control()).expect("the server listens")) }
+        Self {
+            lines: BufReader::new(
+                UnixStream::connect(served.control_socket_path()).expect("the server listens"),
+            ),
+        }
     }
 
     /// Sends a line and returns the answer.
-    fn line(&mut self, line: &str) -> Value {
+    fn send_line(&mut self, line: &str) -> Value {
         writeln!(self.lines.get_mut(), "{line}").expect("the server takes a line");
         let mut reply = String::new();
         self.lines.read_line(&mut reply).expect("the server answers");
@@ -37,15 +41,15 @@ impl Control {
 
     /// Sends a command, which must succeed, and returns the answer.
     fn ask(&mut self, command: &Value) -> Value {
-        let reply = self.line(&command.to_string());
+        let reply = self.send_line(&command.to_string());
         assert_eq!(reply["ok"], true, "{command}: {reply}");
         reply
     }
 
-    /// Sends a line, whose command must be refused with a sentence that contains `part`, and returns the answer.
+    /// Sends a line, whose command must be refused with an error message that contains `part`. Returns the answer.
     #[track_caller]
-    fn is_refused(&mut self, line: &str, part: &str) -> Value {
-        let reply = self.line(line);
+    fn send_line_that_must_be_refused(&mut self, line: &str, part: &str) -> Value {
+        let reply = self.send_line(line);
         assert_eq!(reply["ok"], false, "{line}: {reply}");
         let sentence = reply["error"].as_str().expect("a refusal has a sentence");
         assert!(sentence.contains(part), "{line}: `{part}` is missing in: {sentence}");
@@ -126,26 +130,26 @@ fn invalid_control_commands_are_refused_with_a_sentence_and_change_nothing() {
         json!({ "command": "remap", "ranges": [{ "target": target, "source": source, "len": len }] })
             .to_string()
     };
-    control.is_refused("", "not a valid command");
-    control.is_refused("stats", "not a valid command");
-    control.is_refused("{\"command\": \"format\"}", "format");
-    control.is_refused("{\"command\": \"remap\"}", "ranges");
-    control.is_refused("{\"command\": \"stats\", \"verbose\": true}", "verbose");
-    control.is_refused(&"[".repeat(100_000), "not a valid command");
-    control.is_refused(&range(512, 0, PAGE_BYTES), "multiples of the page size");
-    control.is_refused(&range(0, PAGE_BYTES, 100), "multiples of the page size");
-    control.is_refused(&range(8 * MIB, 0, PAGE_BYTES), "beyond");
-    control.is_refused(&range(0, u64::MAX - 4095, PAGE_BYTES), "beyond");
-    control.is_refused(&range(0, 0, 1 << 40), "1 GiB");
+    control.send_line_that_must_be_refused("", "not a valid command");
+    control.send_line_that_must_be_refused("stats", "not a valid command");
+    control.send_line_that_must_be_refused("{\"command\": \"format\"}", "format");
+    control.send_line_that_must_be_refused("{\"command\": \"remap\"}", "ranges");
+    control.send_line_that_must_be_refused("{\"command\": \"stats\", \"verbose\": true}", "verbose");
+    control.send_line_that_must_be_refused(&"[".repeat(100_000), "not a valid command");
+    control.send_line_that_must_be_refused(&range(512, 0, PAGE_BYTES), "multiples of the page size");
+    control.send_line_that_must_be_refused(&range(0, PAGE_BYTES, 100), "multiples of the page size");
+    control.send_line_that_must_be_refused(&range(8 * MIB, 0, PAGE_BYTES), "beyond");
+    control.send_line_that_must_be_refused(&range(0, u64::MAX - 4095, PAGE_BYTES), "beyond");
+    control.send_line_that_must_be_refused(&range(0, 0, 1 << 40), "1 GiB");
     let overlapping =
         range(0, PAGE_BYTES, 2 * PAGE_BYTES).replace("\"command\"", "\"mode\":\"move\",\"command\"");
-    control.is_refused(&overlapping, "overlap");
+    control.send_line_that_must_be_refused(&overlapping, "overlap");
     let some_bad = json!({ "command": "remap", "ranges": [
         { "target": 4 * MIB, "source": 0, "len": PAGE_BYTES },
         { "target": 1, "source": 0, "len": PAGE_BYTES },
         { "target": 5 * MIB, "source": 0, "len": PAGE_BYTES },
     ] });
-    let reply = control.is_refused(&some_bad.to_string(), "multiples of the page size");
+    let reply = control.send_line_that_must_be_refused(&some_bad.to_string(), "multiples of the page size");
     assert_eq!(reply["ranges"], 1, "it says how far it came");
     assert!(client.read(4 * MIB, 4096) == bytes[..4096]);
     assert_eq!(client.read(5 * MIB, 4096), [0; 4096]);
@@ -204,7 +208,7 @@ fn counters_on_the_control_socket_equal_those_of_the_engine() {
         client.write(random.below(2048) * PAGE_BYTES, &[random.next_u64() as u8; 4096]);
     }
     client.read(0, 8192);
-    client.request_successfully(FLUSH, 0, 0, 0, &[]);
+    client.request_successfully(NBD_CMD_FLUSH, 0, 0, 0, &[]);
     let stats = control.ask(&json!({ "command": "stats" }));
     let wa = control.ask(&json!({ "command": "wa" }));
     let number = |value: &Value| value.as_u64().unwrap();
@@ -231,9 +235,9 @@ fn a_zero_request_counts_as_a_write_whose_pages_are_trimmed_or_written() {
     let served = ServedDevice::new("page-map", 8 * MIB);
     let (mut client, mut control) = (served.client(), Control::of(&served));
     client.write(0, &pages(8, 1));
-    for (flags, trimmed_and_written) in [(0, (3, 0)), (NO_HOLE, (0, 3))] {
+    for (flags, trimmed_and_written) in [(0, (3, 0)), (NBD_CMD_FLAG_NO_HOLE, (0, 3))] {
         let before = control.ask(&json!({ "command": "stats" }));
-        client.request_successfully(WRITE_ZEROES, flags, 0, 3 * PAGE_BYTES as u32, &[]);
+        client.request_successfully(NBD_CMD_WRITE_ZEROES, flags, 0, 3 * PAGE_BYTES as u32, &[]);
         let after = control.ask(&json!({ "command": "stats" }));
         let added = |name: &str| after[name].as_u64().unwrap() - before[name].as_u64().unwrap();
         assert_eq!((added("host_page_trims"), added("host_page_writes")), trimmed_and_written);
@@ -241,7 +245,8 @@ fn a_zero_request_counts_as_a_write_whose_pages_are_trimmed_or_written() {
     }
 }
 
-/// Bug: the document said that all counters have their names in run records.
+/// Bug: the document on the control protocol (`docs/serve-protocol.md`) said that every counter of `stats` has the same
+/// name in run records.
 #[test]
 fn the_protocol_document_lists_the_counters_that_have_another_name_in_run_records() {
     let served = ServedDevice::new("page-map", 8 * MIB);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use common::{Client, DESIGNS, MIB, PAGE_BYTES, Random, ServedDevice, specification};
 use serde_json::Value;
 use wearwell_replay::html_report;
-use wearwell_serve::dashboard::{SharedPageAssets, UPDATE_SUBSCRIBERS_MAX};
+use wearwell_serve::dashboard::{DashboardAndReportAssets, UPDATE_SUBSCRIBERS_MAX};
 use wearwell_serve::{ClientLimits, FlashDevice, ListenAddress, NamedDevice, Server};
 
 use crate::common;
@@ -20,14 +20,14 @@ const HOSTILE_EXPORT_NAME: &str = "<script>alert(1)</script>";
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns style and scripts that the dashboard shares with the HTML reports.
-fn shared_page_assets() -> SharedPageAssets {
-    SharedPageAssets { style: html_report::style_sheet(), script: html_report::drawing_script() }
+fn dashboard_and_report_assets() -> DashboardAndReportAssets {
+    DashboardAndReportAssets { style: html_report::style_sheet(), script: html_report::drawing_script() }
 }
 
 /// Opens the dashboard of a server on a free port and returns its address.
-fn open(server: &mut Server<FlashDevice>) -> SocketAddr {
+fn open_dashboard_on_free_port(server: &mut Server<FlashDevice>) -> SocketAddr {
     let any = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
-    let Ok(ListenAddress::Tcp(address)) = server.open_dashboard(&any, &shared_page_assets()) else {
+    let Ok(ListenAddress::Tcp(address)) = server.open_dashboard(&any, &dashboard_and_report_assets()) else {
         panic!("a port is free")
     };
     address
@@ -36,7 +36,7 @@ fn open(server: &mut Server<FlashDevice>) -> SocketAddr {
 /// Serves a device of this design with a dashboard, and returns the server and the dashboard's address.
 fn serve_with_dashboard(design: &str) -> (ServedDevice, SocketAddr) {
     let mut served = ServedDevice::new(design, 8 * MIB);
-    let address = open(served.server());
+    let address = open_dashboard_on_free_port(served.server());
     (served, address)
 }
 
@@ -48,7 +48,7 @@ fn start_server_of_drives(names: &[&str], limits: ClientLimits) -> (Server<Flash
         device: specification("page-map", 8 * MIB).build().expect("it fits"),
     };
     let mut server = Server::start_all(names.iter().map(drive).collect(), limits);
-    let address = open(&mut server);
+    let address = open_dashboard_on_free_port(&mut server);
     (server, address)
 }
 
@@ -92,19 +92,19 @@ struct Watcher {
     /// Connection from which the stream of updates is read line by line.
     lines: BufReader<TcpStream>,
     /// Number of the last dashboard update that was received.
-    number: u64,
+    last_update_number: u64,
 }
 
 impl Watcher {
     /// Connects a client that requests the updates of export number `export`.
-    fn of(address: SocketAddr, export: usize) -> Self {
+    fn connect_to_updates(address: SocketAddr, export: usize) -> Self {
         let mut stream = connect(address);
         write!(stream, "GET /events/{export} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
-        Self { lines: BufReader::new(stream), number: 0 }
+        Self { lines: BufReader::new(stream), last_update_number: 0 }
     }
 
     /// Reads and returns the header of the HTTP answer.
-    fn head(&mut self) -> String {
+    fn read_response_header(&mut self) -> String {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             assert!(self.lines.read_line(&mut head).expect("it is answered") > 0, "{head}");
@@ -113,8 +113,8 @@ impl Watcher {
     }
 
     /// Checks that the server answered with a stream of updates.
-    fn accepted(mut self) -> Self {
-        let head = self.head();
+    fn require_update_stream(mut self) -> Self {
+        let head = self.read_response_header();
         assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"), "{head}");
         self
     }
@@ -129,19 +129,20 @@ impl Watcher {
         }
         let (id, data) =
             event.strip_prefix("id: ").and_then(|event| event.split_once("\ndata: ")).expect("an event");
-        self.number = id.parse().expect("a number");
+        self.last_update_number = id.parse().expect("a number");
         Some(serde_json::from_str(data).expect("an update is JSON"))
     }
 }
 
 /// Connects a client that receives the updates of the first export.
 fn watch(address: SocketAddr) -> Watcher {
-    Watcher::of(address, 0).accepted()
+    Watcher::connect_to_updates(address, 0).require_update_stream()
 }
 
 /// Sends a command to the control socket, and returns its answer without the field `ok`.
-fn control(served: &ServedDevice, command: &str) -> Value {
-    let mut lines = BufReader::new(UnixStream::connect(served.control()).expect("the server listens"));
+fn send_control_command(served: &ServedDevice, command: &str) -> Value {
+    let mut lines =
+        BufReader::new(UnixStream::connect(served.control_socket_path()).expect("the server listens"));
     writeln!(lines.get_mut(), "{{\"command\": \"{command}\"}}").unwrap();
     let mut reply = String::new();
     lines.read_line(&mut reply).unwrap();
@@ -174,7 +175,9 @@ fn every_dashboard_reply_forbids_framing_and_use_by_other_sites() {
     let answers =
         ["/", "/dashboard.js", "/exports", "/nothing", "/events/7"].map(|path| get(address, path).0);
     let refused = ask(address, "POST /", &["Host: localhost"]).0;
-    for head in answers.into_iter().chain([refused, Watcher::of(address, 0).head()]) {
+    for head in
+        answers.into_iter().chain([refused, Watcher::connect_to_updates(address, 0).read_response_header()])
+    {
         for header in [
             "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; ",
             "frame-ancestors 'none'",
@@ -217,7 +220,8 @@ fn the_dashboard_refuses_requests_other_than_get_and_head() {
     served.stop();
 }
 
-/// The page of another site may have a name that resolves to this machine, and may send requests to this address.
+/// Regression against DNS rebinding: another site's name may resolve to this machine, so that its page can send
+/// requests to the dashboard. Such requests are refused.
 #[test]
 fn the_dashboard_refuses_requests_that_other_sites_cause() {
     let (served, address) = serve_with_dashboard("page-map");
@@ -268,8 +272,10 @@ fn the_dashboard_listens_only_on_loopback_addresses() {
     let mut served = ServedDevice::new("page-map", 8 * MIB);
     for everybody in ["0.0.0.0:0", "[::]:0"] {
         let everybody = ListenAddress::Tcp(everybody.parse().unwrap());
-        let error =
-            served.server().open_dashboard(&everybody, &shared_page_assets()).expect_err("it is refused");
+        let error = served
+            .server()
+            .open_dashboard(&everybody, &dashboard_and_report_assets())
+            .expect_err("it is refused");
         assert!(error.to_string().contains("only loopback addresses are allowed"), "{error}");
     }
     served.stop();
@@ -282,10 +288,13 @@ fn a_dashboard_update_has_the_figures_of_the_control_socket() {
         let (mut client, mut random) = (served.client(), Random::new(4));
         (0..6000).for_each(|_| client.write(random.below(2048) * PAGE_BYTES, &random.bytes(4096)));
         let update = watch(address).next().expect("an update");
-        assert_eq!(update["stats"], control(&served, "stats"), "{design}");
-        assert_eq!(update["health"], control(&served, "health"), "{design}");
+        assert_eq!(update["stats"], send_control_command(&served, "stats"), "{design}");
+        assert_eq!(update["health"], send_control_command(&served, "health"), "{design}");
         let blocks = update["blocks"].as_u64().unwrap();
-        assert_eq!((&update["blocks_per_cell"], cells(&update).len() as u64), (&Value::from(1), blocks));
+        assert_eq!(
+            (&update["blocks_per_cell"], decode_block_chart_cells(&update).len() as u64),
+            (&Value::from(1), blocks)
+        );
         let wear = &update["wear"];
         let counted: u64 = wear["blocks"].as_array().unwrap().iter().map(|bin| bin.as_u64().unwrap()).sum();
         assert_eq!(counted + update["health"]["bad_blocks"].as_u64().unwrap(), blocks);
@@ -294,9 +303,9 @@ fn a_dashboard_update_has_the_figures_of_the_control_socket() {
     }
 }
 
-/// Decodes the cells of the block map in a dashboard update. Each cell has its share of valid pages and of invalid
-/// pages, in fifteenths, and the kind of its pages.
-fn cells(update: &Value) -> Vec<[usize; 3]> {
+/// Decodes the cells of the block chart in a dashboard update. Each cell has its share of valid pages, its share of
+/// invalid pages, both in fifteenths, and the kind of its pages.
+fn decode_block_chart_cells(update: &Value) -> Vec<[usize; 3]> {
     /// Digits of the base-64 encoding of the cells, by value.
     const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let digits = update["cells"].as_str().unwrap().chars().map(|digit| DIGITS.find(digit).unwrap());
@@ -309,12 +318,12 @@ fn the_dashboard_map_shows_valid_and_invalid_pages_of_the_blocks() {
     let (served, address) = serve_with_dashboard("page-map");
     let (mut client, mut watcher) = (served.client(), watch(address));
     let empty = watcher.next().expect("an update");
-    assert!(cells(&empty).iter().all(|&cell| cell == [0, 0, 0]), "a new device is erased");
+    assert!(decode_block_chart_cells(&empty).iter().all(|&cell| cell == [0, 0, 0]), "a new device is erased");
     for _ in 0..2 {
         (0..1024).for_each(|page| client.write(page * PAGE_BYTES, &[1; 4096]));
     }
     watcher.next();
-    let written = cells(&watcher.next().expect("an update"));
+    let written = decode_block_chart_cells(&watcher.next().expect("an update"));
     let sum = |of: usize| written.iter().map(|cell| cell[of]).sum::<usize>() as f64 / 15.0;
     let block_pages = empty["stats"]["capacity_bytes"].as_f64().unwrap() / 4096.0 / written.len() as f64;
     let expected = 1024.0 / block_pages;
@@ -327,10 +336,10 @@ fn the_dashboard_map_shows_valid_and_invalid_pages_of_the_blocks() {
 fn the_dashboard_map_of_a_large_device_has_a_bounded_number_of_cells() {
     let device = specification("page-map", 2048 * MIB).build().expect("it fits");
     let mut served = ServedDevice::of(device);
-    let address = open(served.server());
+    let address = open_dashboard_on_free_port(served.server());
     let update = watch(address).next().expect("an update");
     let (blocks, each) = (update["blocks"].as_u64().unwrap(), update["blocks_per_cell"].as_u64().unwrap());
-    let cells = cells(&update).len() as u64;
+    let cells = decode_block_chart_cells(&update).len() as u64;
     assert!(blocks > 2048 && cells <= 2048, "{blocks} blocks, {cells} cells");
     assert_eq!(cells, blocks.div_ceil(each));
     assert!(update.to_string().len() < 16 << 10, "{} bytes", update.to_string().len());
@@ -366,7 +375,8 @@ fn each_export_has_its_own_dashboard_updates_and_a_hostile_name_is_only_text() {
     let asked = server.first_device_queue().run_and_wait(wearwell_serve::BlockDevice::flush);
     assert!(matches!(asked, Ok(Ok(()))), "{asked:?}");
     let flushes = |export| {
-        let update = Watcher::of(address, export).accepted().next().expect("an update");
+        let update =
+            Watcher::connect_to_updates(address, export).require_update_stream().next().expect("an update");
         update["stats"]["host_flushes"].as_u64().unwrap()
     };
     assert_eq!((flushes(0), flushes(1)), (1, 0));
@@ -386,20 +396,20 @@ fn dashboard_clients_share_one_update_and_none_is_made_without_clients() {
     for watcher in &mut watchers {
         assert!(watcher.next().is_some());
     }
-    let last = watchers.iter().map(|watcher| watcher.number).max().unwrap();
+    let last = watchers.iter().map(|watcher| watcher.last_update_number).max().unwrap();
     assert!(last < 25, "{last} updates were made for 50 clients");
     for watcher in &mut watchers {
-        while watcher.number < last + 2 {
+        while watcher.last_update_number < last + 2 {
             watcher.next();
         }
     }
-    assert!(watchers.iter().all(|watcher| watcher.number == last + 2));
+    assert!(watchers.iter().all(|watcher| watcher.last_update_number == last + 2));
     drop(watchers);
     std::thread::sleep(Duration::from_secs(4));
     let mut late = watch(address);
     late.next();
     // One may have been under way at the end, and one finds that all are gone.
-    assert!(late.number <= last + 2 + 3, "{} after {last}", late.number);
+    assert!(late.last_update_number <= last + 2 + 3, "{} after {last}", late.last_update_number);
     served.stop();
 }
 
@@ -442,7 +452,7 @@ fn stalled_dashboard_clients_are_disconnected_and_delay_no_other_client() {
     let (mut server, address) = start_server_of_drives(&["drive"], limits);
     let folder = tempfile::tempdir().unwrap();
     let nbd = folder.path().join("nbd");
-    server.open_nbd(&ListenAddress::Unix(nbd.clone())).expect("the path is free");
+    server.listen_for_nbd_clients(&ListenAddress::Unix(nbd.clone())).expect("the path is free");
     let stalled: Vec<TcpStream> = (0..STALLED_CLIENTS)
         .map(|_| {
             let stream = watch(address).lines.into_inner();
@@ -453,7 +463,7 @@ fn stalled_dashboard_clients_are_disconnected_and_delay_no_other_client() {
     let (mut client, mut good) = (Client::connect(&nbd).negotiated(), watch(address));
     let (began, mut longest) = (Instant::now(), Duration::ZERO);
     good.next();
-    let (first, mut updates) = (good.number, 0);
+    let (first, mut updates) = (good.last_update_number, 0);
     // All places are taken until the clients that stall are disconnected.
     while get_status(address, "/events/0") == 503 {
         assert!(began.elapsed() < 3 * UPDATE_TIMEOUT, "the stalled clients are disconnected");
@@ -464,7 +474,7 @@ fn stalled_dashboard_clients_are_disconnected_and_delay_no_other_client() {
         updates += 1;
     }
     assert!(began.elapsed() > Duration::from_secs(5), "not before their time");
-    assert_eq!(good.number - first, updates, "a client that receives misses no update");
+    assert_eq!(good.last_update_number - first, updates, "a client that receives misses no update");
     assert!(longest < Duration::from_secs(2), "50 writes took {longest:?}");
     drop(stalled);
     server.stop_all();
@@ -498,6 +508,6 @@ fn the_dashboard_reports_a_failed_device_and_shows_the_other_exports() {
         head.starts_with("HTTP/1.1 503 ") && sentence.starts_with("the device has stopped"),
         "{sentence}"
     );
-    assert!(Watcher::of(address, 1).accepted().next().is_some());
+    assert!(Watcher::connect_to_updates(address, 1).require_update_stream().next().is_some());
     server.stop_all();
 }

@@ -38,7 +38,10 @@ impl Drives {
             server: Server::start_all(devices, ClientLimits::default()),
             folder: tempfile::tempdir().unwrap(),
         };
-        drives.server.open_nbd(&ListenAddress::Unix(drives.socket_path("nbd"))).expect("the path is free");
+        drives
+            .server
+            .listen_for_nbd_clients(&ListenAddress::Unix(drives.socket_path("nbd")))
+            .expect("the path is free");
         drives
             .server
             .open_control_socket(&ListenAddress::Unix(drives.socket_path("control")))
@@ -75,14 +78,14 @@ impl Drives {
 
 /// Attaches a client to the export `export`, with structured replies.
 fn attach(mut client: Client, export: &str) -> Client {
-    assert_eq!(client.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
-    let replies = client.option(GO, &info_request(export, &[3]));
+    assert_eq!(client.send_option(NBD_OPT_STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
+    let replies = client.send_option(NBD_OPT_GO, &info_request(export, &[3]));
     assert_eq!(replies.last(), Some(&(REP_ACK, vec![])), "{export}");
     client
 }
 
 /// Returns the capacity in bytes that the replies to an option report.
-fn capacity(replies: &[(u32, Vec<u8>)]) -> u64 {
+fn reported_capacity_bytes(replies: &[(u32, Vec<u8>)]) -> u64 {
     let (_, size) = replies.iter().find(|(kind, data)| *kind == REP_INFO && data[..2] == [0, 0]).unwrap();
     u64::from_be_bytes(size[2..10].try_into().unwrap())
 }
@@ -93,17 +96,21 @@ fn a_server_lists_all_exports_and_each_has_its_own_size_and_data() {
     let mut client = drives.connect();
     let entry = |name: &str| [length_prefixed(name), format!("the {name} drive").into_bytes()].concat();
     let listed = [(REP_SERVER, entry("first")), (REP_SERVER, entry("second")), (REP_ACK, vec![])];
-    assert_eq!(client.option(LIST, &[]), listed);
+    assert_eq!(client.send_option(NBD_OPT_LIST, &[]), listed);
     for (name, size) in [("first", 8 * MIB), ("second", 16 * MIB)] {
-        assert_eq!(capacity(&client.option(INFO, &info_request(name, &[]))), size, "{name}");
+        assert_eq!(
+            reported_capacity_bytes(&client.send_option(NBD_OPT_INFO, &info_request(name, &[]))),
+            size,
+            "{name}"
+        );
     }
     let (mut first, mut second) = (drives.client("first"), drives.client("second"));
     first.write(0, &[1; 4096]);
     second.write(0, &[2; 4096]);
     assert_eq!(first.read(0, 4096), [1; 4096]);
     assert_eq!(second.read(0, 4096), [2; 4096]);
-    assert_eq!(second.call(READ, 0, 8 * MIB, 4096, &[]).errno, 0);
-    assert_eq!(first.call(READ, 0, 8 * MIB, 4096, &[]).errno, EINVAL, "each has its own end");
+    assert_eq!(second.call(NBD_CMD_READ, 0, 8 * MIB, 4096, &[]).errno, 0);
+    assert_eq!(first.call(NBD_CMD_READ, 0, 8 * MIB, 4096, &[]).errno, EINVAL, "each has its own end");
 }
 
 #[test]
@@ -111,13 +118,13 @@ fn a_client_must_name_an_export_if_a_server_has_several() {
     let drives = Drives::start();
     let mut client = drives.connect();
     for (name, sentence) in [("", "several exports"), ("third", "no export of that name")] {
-        let replies = client.option(GO, &info_request(name, &[]));
+        let replies = client.send_option(NBD_OPT_GO, &info_request(name, &[]));
         assert_eq!(replies.len(), 1);
         assert_eq!(replies[0].0, ERR_UNKNOWN);
         let said = String::from_utf8(replies[0].1.clone()).unwrap();
         assert!(said.contains(sentence), "{name}: {said}");
     }
-    client.send(&option_bytes(EXPORT_NAME, b""));
+    client.send(&option_bytes(NBD_OPT_EXPORT_NAME, b""));
     assert!(client.is_closed(), "the oldest option cannot refuse");
 }
 
@@ -126,26 +133,30 @@ fn a_client_must_name_an_export_if_a_server_has_several() {
 fn metadata_contexts_set_for_one_export_do_not_apply_to_another() {
     let drives = Drives::start();
     let mut client = drives.connect();
-    assert_eq!(client.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
+    assert_eq!(client.send_option(NBD_OPT_STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
     assert_eq!(
-        client.option(SET_META_CONTEXT, &context_option_data("first", &[ALLOCATION_CONTEXT])).len(),
+        client
+            .send_option(NBD_OPT_SET_META_CONTEXT, &context_option_data("first", &[ALLOCATION_CONTEXT]))
+            .len(),
         2
     );
     let mut client = attach_with_contexts(client, "second");
-    assert_eq!(client.call(BLOCK_STATUS, 0, 0, 4096, &[]).errno, EINVAL);
+    assert_eq!(client.call(NBD_CMD_BLOCK_STATUS, 0, 0, 4096, &[]).errno, EINVAL);
     let mut client = drives.connect();
-    assert_eq!(client.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
+    assert_eq!(client.send_option(NBD_OPT_STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
     assert_eq!(
-        client.option(SET_META_CONTEXT, &context_option_data("second", &[ALLOCATION_CONTEXT])).len(),
+        client
+            .send_option(NBD_OPT_SET_META_CONTEXT, &context_option_data("second", &[ALLOCATION_CONTEXT]))
+            .len(),
         2
     );
     let mut client = attach_with_contexts(client, "second");
-    assert_eq!(client.call(BLOCK_STATUS, 0, 0, 4096, &[]).errno, 0);
+    assert_eq!(client.call(NBD_CMD_BLOCK_STATUS, 0, 0, 4096, &[]).errno, 0);
 }
 
 /// Attaches a client to an export, with the metadata contexts that it has set before.
 fn attach_with_contexts(mut client: Client, export: &str) -> Client {
-    let replies = client.option(GO, &info_request(export, &[]));
+    let replies = client.send_option(NBD_OPT_GO, &info_request(export, &[]));
     assert_eq!(replies.last(), Some(&(REP_ACK, vec![])));
     client
 }
@@ -238,7 +249,7 @@ impl BlockDevice for PanickingDevice {
         Ok(())
     }
     fn first_extent(&mut self, _: u64, len_bytes: u64) -> Extent {
-        Extent { len_bytes, logical_page_form: LogicalPageForm::Stored }
+        Extent { len_bytes, logical_page_form: LogicalPageForm::InOwnFlashPage }
     }
 }
 
@@ -253,21 +264,21 @@ fn a_failed_engine_leaves_the_other_exports_served() {
     };
     let mut server =
         Server::start_all(vec![device("sound", false), device("broken", true)], ClientLimits::default());
-    server.open_nbd(&ListenAddress::Unix(path.clone())).unwrap();
+    server.listen_for_nbd_clients(&ListenAddress::Unix(path.clone())).unwrap();
     let connect = || {
         let mut client = Client::connect(&path);
         client.send(&3_u32.to_be_bytes());
         client
     };
     let (mut sound, mut broken) = (attach(connect(), "sound"), attach(connect(), "broken"));
-    broken.request(READ, 0, 0, 512, &[]);
+    broken.request(NBD_CMD_READ, 0, 0, 512, &[]);
     assert!(broken.is_closed(), "it is hung up on");
     assert_eq!(sound.read(0, 512), [7; 512]);
     assert_eq!(server.failed_exports().collect::<Vec<_>>(), ["broken"]);
     assert!(!server.has_every_export_failed(), "there is something left to serve");
     let mut late = connect();
-    assert_eq!(late.option(LIST, &[]).len(), 2, "one export and an acknowledgement");
-    assert_eq!(late.option(GO, &info_request("broken", &[]))[0].0, ERR_UNKNOWN);
+    assert_eq!(late.send_option(NBD_OPT_LIST, &[]).len(), 2, "one export and an acknowledgement");
+    assert_eq!(late.send_option(NBD_OPT_GO, &info_request("broken", &[]))[0].0, ERR_UNKNOWN);
     assert_eq!(attach(connect(), "sound").read(0, 512), [7; 512]);
     let ended: Vec<_> = server.stop_all().into_iter().map(|(name, device)| (name, device.is_ok())).collect();
     assert_eq!(ended, [("sound".to_owned(), true), ("broken".to_owned(), false)]);

@@ -1,5 +1,5 @@
-//! Tests with hostile byte streams: random bytes, and correct NBD streams with damage. A correct client is connected at
-//! the same time and must not be disturbed.
+//! Tests with hostile NBD clients, which send random bytes or damaged NBD streams. A correct client is connected at the
+//! same time and must not be disturbed.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -18,27 +18,27 @@ const CONNECTIONS: u64 = 1500;
 fn correct_client_stream(random: &mut Random) -> Vec<u8> {
     let mut stream = [
         3_u32.to_be_bytes().to_vec(),
-        option_bytes(LIST, &[]),
-        option_bytes(STRUCTURED_REPLY, &[]),
+        option_bytes(NBD_OPT_LIST, &[]),
+        option_bytes(NBD_OPT_STRUCTURED_REPLY, &[]),
         option_bytes(
-            SET_META_CONTEXT,
+            NBD_OPT_SET_META_CONTEXT,
             &context_option_data("drive", &[ALLOCATION_CONTEXT, PAGE_STATE_CONTEXT]),
         ),
-        option_bytes(GO, &info_request("drive", &[3])),
+        option_bytes(NBD_OPT_GO, &info_request("drive", &[3])),
     ]
     .concat();
     for cookie in 0..random.below(12) {
         // The first megabyte belongs to the good client.
         let (offset, len) = (MIB + random.below(64) * 512, 512 * (1 + random.below(16) as u32));
         let command = random.below(9) as u16;
-        stream.extend(request_bytes(
+        stream.extend(compact_request_header_bytes(
             command,
             (random.below(4) * random.below(20)) as u16,
             cookie,
             offset,
             len,
         ));
-        if command == WRITE {
+        if command == NBD_CMD_WRITE {
             stream.extend(random.bytes(len as usize));
         }
     }
@@ -94,7 +94,7 @@ fn random_and_damaged_nbd_streams_disturb_neither_server_nor_other_clients() {
         if may_write_below(&stream, MIB) {
             continue;
         }
-        let mut socket = UnixStream::connect(served.socket()).expect("the server is alive");
+        let mut socket = UnixStream::connect(served.nbd_socket_path()).expect("the server is alive");
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         // The server may hang up before it has everything.
         let _ = socket.write_all(&stream);
@@ -128,7 +128,7 @@ fn an_announced_payload_holds_no_memory_before_its_bytes_arrive() {
     let claims: Vec<Client> = (0..64)
         .map(|_| {
             let mut client = served.client();
-            client.send(&request_bytes(WRITE, 0, 1, 0, 32 << 20));
+            client.send(&compact_request_header_bytes(NBD_CMD_WRITE, 0, 1, 0, 32 << 20));
             client.send(&[7; 1000]);
             client
         })
@@ -146,14 +146,14 @@ fn an_announced_payload_holds_no_memory_before_its_bytes_arrive() {
 fn unfinished_payloads_share_a_memory_budget_and_delay_no_other_client() {
     /// Number of clients that hold an unfinished payload.
     const MEMORY_HOLDING_CLIENTS: u64 = 24;
-    /// Length of the payload that each of these clients announces, bytes.
+    /// Length, in bytes, of the payload that each client of this test announces but does not complete.
     const PAYLOAD_BYTES: usize = 32 << 20;
     let served = ServedDevice::new("page-map", 64 * MIB);
     let part = vec![7; 1 << 20];
     let (mut stuck, mut hogs) = (0, Vec::new());
     for cookie in 0..MEMORY_HOLDING_CLIENTS {
         let mut hog = served.client();
-        hog.send(&request_bytes(WRITE, 0, cookie, 0, PAYLOAD_BYTES as u32));
+        hog.send(&compact_request_header_bytes(NBD_CMD_WRITE, 0, cookie, 0, PAYLOAD_BYTES as u32));
         hog.stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
         stuck += u64::from((0..31).any(|_| hog.stream.write_all(&part).is_err()));
         hogs.push(hog);

@@ -5,13 +5,14 @@ use std::any::Any;
 use std::fs;
 
 use image_support::{
-    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Refusal, Script, files_of, medium_of, medium_of_mut,
-    page_of, perform, specification, with_settings, write_deferred,
+    DESIGNS, HOST_DURABILITY, InjectedWriteFailure, MemoryFiles, Op, Oracle, PROCESS_DURABILITY,
+    RandomHostOperations, execute_deferred_writes, files_of, medium_of, medium_of_mut, page_of, perform,
+    specification, with_settings,
 };
 use rand::RngExt as _;
 use wearwell::DeviceOptions;
 use wearwell::design::Parts;
-use wearwell::nand::{CutOutcome, PowerCutNand, RetainedFields, SimNand};
+use wearwell::nand::{CutOutcome, PowerCutNand, RetainedPageFields, SimNand};
 use wearwell_config::Config;
 use wearwell_serve::image::layout::ImageHeader;
 use wearwell_serve::image::{
@@ -36,21 +37,21 @@ fn open(files: MemoryFiles, options: ImageOpenOptions) -> Image {
 }
 
 /// Returns the device of `specification` over simulated flash. It is compared with the device of the image.
-fn simulated(specification: &ImageSpecification) -> LiveDevice {
+fn simulated_device(specification: &ImageSpecification) -> LiveDevice {
     let image_header: ImageHeader = specification.build_image_header(7).expect("the device fits");
-    let parts = served_parts(&image_header);
+    let parts = design_parts_of_image(&image_header);
     let nvram_bytes = parts.total_nvram_bytes(&image_header.geometry, image_header.logical_pages);
     let geometry = image_header.geometry.clone();
-    device_over(SimNand::new(geometry, RetainedFields::ALL).with_nvram(nvram_bytes), &image_header)
+    device_over(SimNand::new(geometry, RetainedPageFields::ALL).with_nvram(nvram_bytes), &image_header)
 }
 
 #[test]
 fn flushed_data_of_an_image_survives_sessions_that_are_not_closed() {
     for design in DESIGNS {
-        for options in [PROCESS, HOST] {
+        for options in [PROCESS_DURABILITY, HOST_DURABILITY] {
             let mut files = new_image(&specification(design, 1024));
             let mut oracle = Oracle::new(200);
-            let mut script = Script::new(5, 200);
+            let mut script = RandomHostOperations::new(5, 200);
             let mut collected = 0;
             for session in 0..12 {
                 let mut image = open(files, options);
@@ -62,9 +63,9 @@ fn flushed_data_of_an_image_survives_sessions_that_are_not_closed() {
                 assert_eq!(oracle.judge(&mut image.device), [], "{design} {options:?} session {session}");
                 for _ in 0..400 {
                     let op = script.draw();
-                    oracle.issue(op);
+                    oracle.record_sent_operation(op);
                     perform(&mut image.device, op).expect("there is room");
-                    write_deferred(&mut image.device);
+                    execute_deferred_writes(&mut image.device);
                     oracle.acknowledge(op);
                 }
                 image.device.check().expect("the laws hold");
@@ -80,10 +81,10 @@ fn flushed_data_of_an_image_survives_sessions_that_are_not_closed() {
 fn an_image_counts_the_same_flash_operations_as_a_simulated_device() {
     for design in DESIGNS {
         let specification = specification(design, 1024);
-        let mut simulated = simulated(&specification);
-        let mut image = open(new_image(&specification), PROCESS);
+        let mut simulated = simulated_device(&specification);
+        let mut image = open(new_image(&specification), PROCESS_DURABILITY);
         image.device.clear_stats();
-        let mut script = Script::new(11, 200);
+        let mut script = RandomHostOperations::new(11, 200);
         for _ in 0..4000 {
             let op = script.draw();
             perform(&mut simulated, op).expect("there is room");
@@ -101,11 +102,11 @@ fn a_closed_image_reopens_clean_with_all_data() {
         let path = directory.path().join("image");
         create(&path, &specification(design, 4096)).expect("a new directory");
         let mut oracle = Oracle::new(200);
-        let mut script = Script::new(3, 200);
-        let mut image = Image::open(&path, PROCESS).expect("a new image");
+        let mut script = RandomHostOperations::new(3, 200);
+        let mut image = Image::open(&path, PROCESS_DURABILITY).expect("a new image");
         for _ in 0..1000 {
             let op = script.draw();
-            oracle.issue(op);
+            oracle.record_sent_operation(op);
             perform(&mut image.device, op).expect("there is room");
         }
         image.close().expect("the disk takes it");
@@ -113,7 +114,7 @@ fn a_closed_image_reopens_clean_with_all_data() {
         let report = audit(&path).expect("an image");
         assert_eq!((report.verdict, report.findings), (AuditVerdict::Clean, vec![]), "{design}");
         assert!(report.verified_pages > 0 && report.mapped_pages > Some(0));
-        let mut image = Image::open(&path, PROCESS).expect("a closed image");
+        let mut image = Image::open(&path, PROCESS_DURABILITY).expect("a closed image");
         assert_eq!(oracle.judge(&mut image.device), [], "{design}");
     }
 }
@@ -126,7 +127,7 @@ fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image
         for outcome in CutOutcome::ALL {
             for cut_at in (0..600).step_by(7) {
                 let specification = specification(design, 512);
-                let image = open(new_image(&specification), PROCESS);
+                let image = open(new_image(&specification), PROCESS_DURABILITY);
                 let image_header = image.image_header.clone();
                 let nand = PowerCutNand::new(
                     FileNand::<MemoryFiles>::into_medium_of_device(image.device),
@@ -135,10 +136,10 @@ fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image
                 );
                 let mut device = device_over(nand, &image_header);
                 let mut oracle = Oracle::new(200);
-                let mut script = Script::new(cut_at, 200);
+                let mut script = RandomHostOperations::new(cut_at, 200);
                 loop {
                     let op = script.draw();
-                    oracle.issue(op);
+                    oracle.record_sent_operation(op);
                     match perform(&mut device, op) {
                         Ok(()) => oracle.acknowledge(op),
                         Err(error) if error.is_power_loss() => break,
@@ -149,7 +150,7 @@ fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image
                 let medium: Box<PowerCutNand<FileNand<MemoryFiles>>> =
                     medium.downcast().expect("it was put there");
                 let files = medium.into_inner().into_backing();
-                let mut image = open(files, PROCESS);
+                let mut image = open(files, PROCESS_DURABILITY);
                 assert_eq!(image.report.torn_pages, 0, "what a model tears is noted as torn, not found");
                 image.device.check().expect("the laws hold");
                 assert_eq!(oracle.judge(&mut image.device), [], "{design} {outcome:?} at {cut_at}");
@@ -160,45 +161,45 @@ fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image
     println!("{cuts} cuts");
 }
 
-/// Returns the parts of the image's design, as they are when the image is served.
-fn served_parts(image_header: &ImageHeader) -> Parts {
+/// Returns the parts of an image's design (map, page validity and others) with which the image is served.
+fn design_parts_of_image(image_header: &ImageHeader) -> Parts {
     let config = Config::from_text_and_settings(Some(("superblock", &image_header.config_toml)), &[])
         .expect("it was pinned");
     let resolved = config.resolve_device(1).expect("it was resolved before");
-    config.image_parts(&image_header.design, &resolved).expect("it was served")
+    config.design_parts_for_image(&image_header.design, &resolved).expect("it was served")
 }
 
 /// Returns the device of an image over another medium.
 fn device_over(medium: impl Medium, image_header: &ImageHeader) -> LiveDevice {
-    let (medium, parts) = (Box::new(medium) as Box<dyn Medium>, served_parts(image_header));
+    let (medium, parts) = (Box::new(medium) as Box<dyn Medium>, design_parts_of_image(image_header));
     LiveDevice::new(medium, image_header.logical_pages, &parts, DeviceOptions::default())
         .expect("the device fits")
 }
 
-/// The process may end between any two writes to files. In sessions with many writes, some hundred of these ends are
-/// tried; `WEARWELL_SOAK` tries all.
+/// The process may end between any two writes to files. In sessions with many writes, only some hundred of the possible
+/// points are tried; `WEARWELL_SOAK` tries all.
 #[test]
 fn an_image_recovers_if_the_process_ends_between_any_two_file_writes() {
     for design in DESIGNS {
         let mut files = new_image(&specification(design, 1024));
         let mut oracle = Oracle::new(200);
-        let mut script = Script::new(21, 200);
+        let mut script = RandomHostOperations::new(21, 200);
         let mut checked = 0;
         for session in 0..20 {
             let is_cut = session >= 15;
             files.log = is_cut.then(Vec::new);
             let before = files.clone();
-            let mut image = open(files, PROCESS);
+            let mut image = open(files, PROCESS_DURABILITY);
             // What the host knew when each operation began, and how much was written by then.
             let mut moments = Vec::new();
             for _ in 0..80 {
                 let op = script.draw();
-                oracle.issue(op);
+                oracle.record_sent_operation(op);
                 moments.push((recorded_write_count(&image), oracle.clone()));
                 perform(&mut image.device, op).expect("there is room");
                 // Few operations at a time, or so many that several erases wait together.
                 if script.random.random_range(0..[3, 40][session % 2]) == 0 {
-                    write_deferred(&mut image.device);
+                    execute_deferred_writes(&mut image.device);
                 }
                 oracle.acknowledge(op);
             }
@@ -213,7 +214,7 @@ fn an_image_recovers_if_the_process_ends_between_any_two_file_writes() {
                 for (file, offset, bytes) in &log[..upto] {
                     ended.write(*file, bytes, *offset).expect("memory takes everything");
                 }
-                let mut ended = open(ended, PROCESS);
+                let mut ended = open(ended, PROCESS_DURABILITY);
                 ended.device.check().expect("the laws hold");
                 assert_eq!(
                     witness.clone().judge(&mut ended.device),
@@ -223,7 +224,7 @@ fn an_image_recovers_if_the_process_ends_between_any_two_file_writes() {
                 checked += 1;
             }
             // The session ended without a word: what was not flushed may be either.
-            let mut image = open(files, PROCESS);
+            let mut image = open(files, PROCESS_DURABILITY);
             assert_eq!(oracle.judge(&mut image.device), [], "{design} session {session}");
             files = files_of(image);
         }
@@ -241,16 +242,16 @@ fn recorded_write_count(image: &Image) -> usize {
 /// space again, the device continues. If the process ends meanwhile, the image is consistent.
 #[test]
 fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
-    for refusal in [Refusal::DiskFull, Refusal::ShortWrite] {
+    for refusal in [InjectedWriteFailure::DiskFull, InjectedWriteFailure::ShortWrite] {
         for design in DESIGNS {
             for refused_after in [0, 3, 400, 900] {
-                let mut image = open(new_image(&specification(design, 1024)), PROCESS);
+                let mut image = open(new_image(&specification(design, 1024)), PROCESS_DURABILITY);
                 let mut oracle = Oracle::new(200);
-                let mut script = Script::new(31, 200);
+                let mut script = RandomHostOperations::new(31, 200);
                 set_write_failures(&mut image, Some((refused_after, refusal)));
                 loop {
                     let op = script.draw();
-                    oracle.issue(op);
+                    oracle.record_sent_operation(op);
                     let performed = perform(&mut image.device, op);
                     assert!(
                         performed.is_ok() || op == Op::Flush,
@@ -271,9 +272,10 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
                 assert!(error.is_power_loss(), "{error}");
                 assert_eq!(oracle.clone().judge(&mut image.device), [], "{design}: reads go on");
 
-                let files = MemoryFiles { refuse_from: None, ..medium_of(&image.device).backing().clone() };
+                let files =
+                    MemoryFiles { fail_writes_from: None, ..medium_of(&image.device).backing().clone() };
                 assert_eq!(audit_backing(files.clone()).expect("an image").verdict, AuditVerdict::Unclean);
-                let mut ended = open(files, PROCESS);
+                let mut ended = open(files, PROCESS_DURABILITY);
                 assert_eq!(
                     oracle.clone().judge(&mut ended.device),
                     [],
@@ -283,21 +285,22 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
                 set_write_failures(&mut image, None);
                 for _ in 0..200 {
                     let op = script.draw();
-                    oracle.issue(op);
+                    oracle.record_sent_operation(op);
                     perform(&mut image.device, op).expect("there is room");
                 }
                 image.device.flush().expect("there is room");
                 oracle.acknowledge(Op::Flush);
-                let mut image = open(files_of(image), PROCESS);
+                let mut image = open(files_of(image), PROCESS_DURABILITY);
                 assert_eq!(oracle.judge(&mut image.device), [], "{design} {refusal:?} after {refused_after}");
             }
         }
     }
 }
 
-/// Makes writes to the files of an image fail from a number of writes on, in the given way. `None` ends the failures.
-fn set_write_failures(image: &mut Image, from: Option<(u64, Refusal)>) {
-    medium_of_mut(&mut image.device).backing_mut().refuse_from = from;
+/// Makes writes of page data to the files of an image fail: from write number `from.0` on, in the way that `from.1`
+/// states. `None` ends the failures.
+fn set_write_failures(image: &mut Image, from: Option<(u64, InjectedWriteFailure)>) {
+    medium_of_mut(&mut image.device).backing_mut().fail_writes_from = from;
 }
 
 #[test]
@@ -305,15 +308,15 @@ fn an_image_in_use_cannot_be_opened_again() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("image");
     create(&path, &specification("page-map", 4096)).expect("a new directory");
-    let first = Image::open(&path, PROCESS).expect("nobody uses it");
-    let second = Image::open(&path, PROCESS).expect_err("the first one uses it");
+    let first = Image::open(&path, PROCESS_DURABILITY).expect("nobody uses it");
+    let second = Image::open(&path, PROCESS_DURABILITY).expect_err("the first one uses it");
     assert!(matches!(second, ImageError::InUse { .. }), "{second}");
     assert!(second.to_string().ends_with(
         "is in use by another process: stop that process first, since an image has one user at a time"
     ));
     assert!(matches!(audit(&path), Err(ImageError::InUse { .. })), "nor is it audited meanwhile");
     drop(first);
-    Image::open(&path, PROCESS).expect("nobody uses it any more");
+    Image::open(&path, PROCESS_DURABILITY).expect("nobody uses it any more");
 }
 
 #[test]
@@ -321,7 +324,7 @@ fn a_directory_without_an_image_is_refused_with_its_name() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("image");
     let sentence = |result: Result<Image, ImageError>| result.expect_err("it is no image").to_string();
-    let missing = sentence(Image::open(&path, PROCESS));
+    let missing = sentence(Image::open(&path, PROCESS_DURABILITY));
     assert!(
         missing.contains("holds no image: check the path, or make an image with `wearwell create`"),
         "{missing}"
@@ -340,7 +343,7 @@ fn a_directory_without_an_image_is_refused_with_its_name() {
     newer_copy[8] = 9;
     fs::write(path.join("mirror"), &newer_copy).expect("writable");
     assert_eq!(
-        sentence(Image::open(&path, PROCESS)),
+        sentence(Image::open(&path, PROCESS_DURABILITY)),
         "the image has format version 9; this version of wearwell reads format version 2: use a version of wearwell \
          that reads it"
     );
@@ -348,18 +351,21 @@ fn a_directory_without_an_image_is_refused_with_its_name() {
     fs::write(path.join("mirror"), &mirror).expect("writable");
     fs::remove_file(path.join("flash")).expect("it exists");
     assert!(
-        sentence(Image::open(&path, PROCESS)).contains("lacks the file `flash` of its image: put it back")
+        sentence(Image::open(&path, PROCESS_DURABILITY))
+            .contains("lacks the file `flash` of its image: put it back")
     );
     // Regression: an image without both copies of its header was called none, with the advice to make one.
     fs::write(path.join("flash"), "").expect("writable");
     fs::remove_file(&image_header).expect("it exists");
     fs::remove_file(path.join("mirror")).expect("it exists");
-    assert!(sentence(Image::open(&path, PROCESS)).contains("lacks the file `superblock` of its image"));
+    assert!(
+        sentence(Image::open(&path, PROCESS_DURABILITY)).contains("lacks the file `superblock` of its image")
+    );
 }
 
 /// Regression: the messages about refusals of the operating system did not say what to do, or said the wrong thing.
 #[test]
-fn a_refusal_of_the_operating_system_has_advice() {
+fn messages_about_file_operations_that_the_system_refuses_contain_advice() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let at = |name: &str| directory.path().join(name);
     let refused = |name: &str| {
@@ -382,12 +388,12 @@ fn missing_metadata_of_an_image_is_restored_from_its_copy() {
             let directory = tempfile::tempdir().expect("a temporary directory");
             let path = directory.path().join("image");
             create(&path, &specification("remap", 4096)).expect("a new directory");
-            let mut image = Image::open(&path, PROCESS).expect("a new image");
+            let mut image = Image::open(&path, PROCESS_DURABILITY).expect("a new image");
             let mut oracle = Oracle::new(200);
-            let mut script = Script::new(3, 200);
+            let mut script = RandomHostOperations::new(3, 200);
             for _ in 0..600 {
                 let op = script.draw();
-                oracle.issue(op);
+                oracle.record_sent_operation(op);
                 perform(&mut image.device, op).expect("there is room");
                 oracle.acknowledge(op);
             }
@@ -403,7 +409,7 @@ fn missing_metadata_of_an_image_is_restored_from_its_copy() {
             let report = audit(&path).expect("an image");
             assert_eq!((report.verdict, report.findings), (AuditVerdict::Unclean, vec![]), "{file:?}");
             assert!(report.was_closed_cleanly && report.repairable_metadata_copies > 0, "{file:?}");
-            let mut image = Image::open(&path, PROCESS).expect("there is a copy");
+            let mut image = Image::open(&path, PROCESS_DURABILITY).expect("there is a copy");
             assert!(
                 !image.report.was_shut_down_uncleanly && image.report.repaired_metadata_copies > 0,
                 "{file:?}"
@@ -417,7 +423,7 @@ fn missing_metadata_of_an_image_is_restored_from_its_copy() {
 
 /// The refusal of a directory names what it holds: the remains of an unfinished image, or a finished image.
 #[test]
-fn what_is_in_the_directory_of_an_unfinished_or_finished_image_is_said() {
+fn a_refused_directory_is_reported_with_the_unfinished_or_finished_image_in_it() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("image");
     drop(OpenImageFiles::create(&path).expect("a new directory"));
@@ -450,16 +456,16 @@ fn what_is_in_the_directory_of_an_unfinished_or_finished_image_is_said() {
 /// The first opening of the image is killed after each of its writes, and so is the next opening. Opening writes the
 /// session record twice.
 #[test]
-fn an_image_opens_after_a_kill_at_any_write_of_two_openings() {
+fn an_image_opens_after_kills_at_any_write_of_two_successive_openings() {
     let mut states = Vec::new();
     for design in ["page-map", "ib-ftl"] {
         let mut files = MemoryFiles::default();
         create_on(&mut files, &specification(design, 1024).build_image_header(7).expect("it fits"))
             .expect("memory");
         for end in [true, false] {
-            let mut image = Image::open_on(files.clone(), PROCESS).expect("an image");
+            let mut image = Image::open_on(files.clone(), PROCESS_DURABILITY).expect("an image");
             perform(&mut image.device, Op::Write(3, (4, 1))).expect("there is room");
-            write_deferred(&mut image.device);
+            execute_deferred_writes(&mut image.device);
             if end {
                 image.device.medium_mut().end_session().expect("memory");
             }
@@ -470,7 +476,7 @@ fn an_image_opens_after_a_kill_at_any_write_of_two_openings() {
     for _ in 0..2 {
         for state in std::mem::take(&mut states) {
             let logged = MemoryFiles { log: Some(Vec::new()), ..state.clone() };
-            let image = Image::open_on(logged, PROCESS).expect("an image");
+            let image = Image::open_on(logged, PROCESS_DURABILITY).expect("an image");
             let log = image.into_backing::<MemoryFiles>().log.expect("it was set");
             assert!(log.len() >= 2, "a session has two records");
             for count in 0..=log.len() {
@@ -498,7 +504,7 @@ fn image_creation_replaces_only_the_remains_of_an_interrupted_creation() {
     assert!(matches!(refused, ImageError::DirectoryNotEmpty { .. }), "{refused}");
     fs::write(path.join("mirror"), [0; 100]).expect("writable");
     create(&path, &specification).expect("an image without a superblock is none");
-    Image::open(&path, PROCESS).expect("a new image").close().expect("the disk takes it");
+    Image::open(&path, PROCESS_DURABILITY).expect("a new image").close().expect("the disk takes it");
     fs::write(path.join("superblock"), b"").expect("writable");
     fs::write(path.join("mirror"), b"").expect("writable");
     fs::write(path.join("letter"), b"of somebody").expect("writable");
@@ -527,7 +533,7 @@ fn trimmed_space_of_an_image_is_returned_to_the_file_system() {
 
     use wearwell_serve::{BlockDevice as _, FlashDevice};
     for design in ["page-map", "remap", "delta"] {
-        for options in [PROCESS, HOST] {
+        for options in [PROCESS_DURABILITY, HOST_DURABILITY] {
             let directory = tempfile::tempdir().expect("a temporary directory");
             let path = directory.path().join("image");
             create(&path, &specification(design, 4096)).expect("a new directory");
@@ -639,7 +645,7 @@ fn an_unwritable_image_is_refused() {
     // Root may write everything but a directory in place of a file.
     fs::remove_file(path.join("journal")).expect("it exists");
     fs::create_dir(path.join("journal")).expect("the name is free");
-    let error = Image::open(&path, PROCESS).expect_err("a directory is no file").to_string();
+    let error = Image::open(&path, PROCESS_DURABILITY).expect_err("a directory is no file").to_string();
     assert!(error.contains("cannot open") && error.contains("journal"), "{error}");
     let file = directory.path().join("file");
     fs::write(&file, b"no directory").expect("writable");

@@ -7,14 +7,14 @@
 use std::fmt::Write as _;
 
 use image_support::{
-    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, SECTOR, Script, Violation, files_of, medium_of,
-    medium_of_mut, perform, specification, write_deferred,
+    DESIGNS, HOST_DURABILITY, MemoryFiles, Op, Oracle, PROCESS_DURABILITY, RandomHostOperations, SECTOR,
+    Violation, execute_deferred_writes, files_of, medium_of, medium_of_mut, perform, specification,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{BlockId, Ppn};
 use wearwell_serve::image::journal::JournalRecord;
-use wearwell_serve::image::layout::{FIXED_RECORD_BYTES, ImageHeader, Layout, OobRecord, OobSlot};
+use wearwell_serve::image::layout::{ImageHeader, Layout, METADATA_RECORD_BYTES, OobRecord, OobSlot};
 use wearwell_serve::image::{
     AuditVerdict, Backing as _, Image, ImageFile, ImageOpenOptions, audit_backing, close, create_on,
     repair_backing,
@@ -25,10 +25,11 @@ use crate::image_support;
 /// An image in memory after some work that was flushed: its files, an older state of these files, and the oracle that
 /// knows the expected contents.
 pub struct ImageAfterWork {
-    /// Files of the image after the work.
+    /// Files of the image after the test's host operations.
     pub files: MemoryFiles,
-    /// Files of the image in the middle of the work, for faults that restore old content.
-    older: MemoryFiles,
+    /// Files of the image as they were after two thirds of the test's host operations, for faults that restore old
+    /// content.
+    files_halfway: MemoryFiles,
     /// Oracle that knows the contents that each page may have.
     pub oracle: Oracle,
     /// Offsets of data and metadata in the files.
@@ -45,38 +46,38 @@ pub enum SessionEnd {
 }
 
 /// Makes an image of this design and works on it in one session, which ends as `end` states.
-pub fn worked_on(design: &str, options: ImageOpenOptions, end: SessionEnd) -> ImageAfterWork {
+pub fn image_after_session(design: &str, options: ImageOpenOptions, end: SessionEnd) -> ImageAfterWork {
     let mut files = MemoryFiles::default();
     let image_header = specification(design, 1024).build_image_header(7).expect("the device fits");
     create_on(&mut files, &image_header).expect("memory takes everything");
     let mut image = Image::open_on(files, options).expect("a new image");
     let mut oracle = Oracle::new(200);
-    let mut script = Script::new(17, 200);
-    let mut older = MemoryFiles::default();
+    let mut script = RandomHostOperations::new(17, 200);
+    let mut files_halfway = MemoryFiles::default();
     for number in 0..1500 {
         let op = if number == 1499 { Op::Flush } else { script.draw() };
-        oracle.issue(op);
+        oracle.record_sent_operation(op);
         perform(&mut image.device, op).expect("there is room");
-        write_deferred(&mut image.device);
+        execute_deferred_writes(&mut image.device);
         oracle.acknowledge(op);
         if number == 1000 {
-            older = medium_of(&image.device).backing().clone();
+            files_halfway = medium_of(&image.device).backing().clone();
         }
     }
     let files = match end {
         SessionEnd::Killed => files_of(image),
-        SessionEnd::Closed => closed(image),
+        SessionEnd::Closed => close_and_take_files(image),
     };
-    ImageAfterWork { files, older, oracle, layout: Layout::new(&image_header) }
+    ImageAfterWork { files, files_halfway, oracle, layout: Layout::new(&image_header) }
 }
 
 /// Closes an image and returns its files.
-fn closed(image: Image) -> MemoryFiles {
+fn close_and_take_files(image: Image) -> MemoryFiles {
     let shared = std::sync::Arc::new(std::sync::Mutex::new(MemoryFiles::default()));
     let mut device = image.device;
     device.flush().expect("memory takes everything");
     let kept = shared.clone();
-    medium_of_mut(&mut device).backing_mut().on_last_sync = Some(kept);
+    medium_of_mut(&mut device).backing_mut().files_at_last_sync = Some(kept);
     close(device).expect("memory takes everything");
     let files = shared.lock().expect("nobody failed").clone();
     assert_eq!(audit_backing(files.clone()).expect("an image").verdict, AuditVerdict::Clean);
@@ -85,23 +86,28 @@ fn closed(image: Image) -> MemoryFiles {
 
 /// Numbers of injected faults, by their effects on the image.
 #[derive(Default, Debug, Clone, Copy, PartialEq, Eq)]
-struct Tally {
+struct FaultEffectCounts {
     /// Number of faults that were injected.
     faults: u32,
-    /// Number of faults after which the image was refused.
-    refused: u32,
+    /// Number of faults after which the image could not be opened.
+    faults_with_refused_image: u32,
     /// Number of faults that lost at least one logical page.
-    unreadable: u32,
+    faults_with_lost_pages: u32,
     /// Number of logical pages that were lost by all faults together.
     lost_pages: u32,
 }
 
 /// Opens an image with an injected fault. Every read must return the right data or an error, and the audit must report
 /// damage if a read finds some.
-fn check_damaged_image(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
-    tally.faults += 1;
+fn check_damaged_image(
+    files: MemoryFiles,
+    oracle: &Oracle,
+    what: &str,
+    effect_counts: &mut FaultEffectCounts,
+) {
+    effect_counts.faults += 1;
     let audited = audit_backing(files.clone());
-    let mut image = match Image::open_on(files, PROCESS) {
+    let mut image = match Image::open_on(files, PROCESS_DURABILITY) {
         Ok(image) => image,
         Err(error) => {
             assert!(error.to_string().len() > 20, "{what}: `{error}` is no sentence");
@@ -109,7 +115,7 @@ fn check_damaged_image(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &
                 audited.map_or(true, |report| report.verdict == AuditVerdict::Corrupt),
                 "{what}: {error}"
             );
-            tally.refused += 1;
+            effect_counts.faults_with_refused_image += 1;
             return;
         }
     };
@@ -121,8 +127,8 @@ fn check_damaged_image(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &
     assert_eq!(audited.verdict == AuditVerdict::Corrupt, !audited.findings.is_empty(), "{what}");
     if !violations.is_empty() {
         assert_eq!(audited.verdict, AuditVerdict::Corrupt, "{what}");
-        tally.unreadable += 1;
-        tally.lost_pages += violations.len() as u32;
+        effect_counts.faults_with_lost_pages += 1;
+        effect_counts.lost_pages += violations.len() as u32;
     }
     // What one copy lacked has both again. (Opening does not read spare areas and metadata pages; a repair does.)
     let (_, repaired) = repair_backing(files_of(image)).expect("an image");
@@ -133,30 +139,30 @@ fn check_damaged_image(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &
 /// Damages the files of an image while it is served, and continues to work on it. Every read must return the right data
 /// or an error, during and after the work, and no write, trim or flush may fail. The files are then judged like those
 /// of a closed image.
-fn judge_while_served(
-    worked: &ImageAfterWork,
+fn damage_and_check_served_image(
+    image_after_work: &ImageAfterWork,
     options: ImageOpenOptions,
     what: &str,
-    tally: &mut Tally,
+    effect_counts: &mut FaultEffectCounts,
     inject: impl FnOnce(&mut MemoryFiles) -> bool,
 ) {
-    let mut image = Image::open_on(worked.files.clone(), options).expect("it is whole");
+    let mut image = Image::open_on(image_after_work.files.clone(), options).expect("it is whole");
     if !inject(medium_of_mut(&mut image.device).backing_mut()) {
         return;
     }
-    let mut oracle = worked.oracle.clone();
-    let mut script = Script::new(31, oracle.pages());
-    assert_live(&mut image, &oracle, what);
+    let mut oracle = image_after_work.oracle.clone();
+    let mut script = RandomHostOperations::new(31, oracle.logical_page_count());
+    assert_contents_of_served_image(&mut image, &oracle, what);
     for number in 0..OPERATIONS_AFTER_DAMAGE {
         let op = script.draw();
-        oracle.issue(op);
+        oracle.record_sent_operation(op);
         perform(&mut image.device, op).unwrap_or_else(|error| panic!("{what}: {op:?} ({number}): {error}"));
-        write_deferred(&mut image.device);
+        execute_deferred_writes(&mut image.device);
         oracle.acknowledge(op);
     }
-    assert_live(&mut image, &oracle, what);
+    assert_contents_of_served_image(&mut image, &oracle, what);
     image.device.check().expect("the laws hold");
-    check_damaged_image(files_of(image), &oracle, what, tally);
+    check_damaged_image(files_of(image), &oracle, what, effect_counts);
 }
 
 /// Number of host operations after the damage. They overwrite some of the damaged pages, and garbage collection moves
@@ -164,7 +170,7 @@ fn judge_while_served(
 const OPERATIONS_AFTER_DAMAGE: u32 = 100;
 
 /// Asserts that a read of any page of a served device returns its newest version or an error.
-fn assert_live(image: &mut Image, oracle: &Oracle, what: &str) {
+fn assert_contents_of_served_image(image: &mut Image, oracle: &Oracle, what: &str) {
     let mut oracle = oracle.clone();
     // A device that runs has no older versions, flushed or not.
     oracle.acknowledge(Op::Flush);
@@ -277,10 +283,10 @@ struct Region {
 }
 
 /// Returns the regions of an image into which faults are injected.
-fn regions(worked: &ImageAfterWork) -> Vec<Region> {
-    let len = |file| worked.files.len(file).expect("memory answers") as usize;
+fn regions_to_damage(image_after_work: &ImageAfterWork) -> Vec<Region> {
+    let len = |file| image_after_work.files.len(file).expect("memory answers") as usize;
     let whole = |name, file, has_copy| Region { name, file, range: 0..len(file), has_copy };
-    let layout = &worked.layout;
+    let layout = &image_after_work.layout;
     let [oob, spare, data] =
         [layout.oob_record_offset(Ppn(0)), layout.spare_area_offset(Ppn(0)), layout.data_offset(Ppn(0))]
             .map(|at| at as usize);
@@ -299,12 +305,12 @@ fn regions(worked: &ImageAfterWork) -> Vec<Region> {
 
 /// Returns how many faults of each kind are injected into each region of an image: the value of
 /// `WEARWELL_DAMAGE_FAULTS`, or 3.
-fn faults_of_a_kind() -> u32 {
+fn faults_per_kind() -> u32 {
     std::env::var("WEARWELL_DAMAGE_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(3)
 }
 
 /// Returns the designs whose images are damaged: those that `WEARWELL_DAMAGE_DESIGNS` lists with commas, or all.
-fn damaged_designs() -> Vec<&'static str> {
+fn designs_of_damaged_images() -> Vec<&'static str> {
     let listed = std::env::var("WEARWELL_DAMAGE_DESIGNS").ok();
     let is_listed =
         |design: &&str| listed.as_ref().is_none_or(|names| names.split(',').any(|name| name == *design));
@@ -315,90 +321,114 @@ fn damaged_designs() -> Vec<&'static str> {
 
 /// Time at which a fault is injected into an image: between sessions or during one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Moment {
+enum FaultTime {
     /// The fault is injected between two sessions of the image.
-    Unserved,
+    BetweenSessions,
     /// The fault is injected while the image is served.
-    Served,
+    DuringSession,
 }
 
 /// The fault is injected between two sessions.
 #[test]
 fn a_single_fault_in_an_image_is_repaired_or_loses_only_the_pages_that_it_hit() {
-    campaign(
-        Moment::Unserved,
-        &[(PROCESS, SessionEnd::Killed), (HOST, SessionEnd::Killed), (PROCESS, SessionEnd::Closed)],
+    inject_faults_of_all_kinds(
+        FaultTime::BetweenSessions,
+        &[
+            (PROCESS_DURABILITY, SessionEnd::Killed),
+            (HOST_DURABILITY, SessionEnd::Killed),
+            (PROCESS_DURABILITY, SessionEnd::Closed),
+        ],
     );
 }
 
 /// The fault is injected during a session.
 #[test]
 fn a_single_fault_under_a_running_server_is_repaired_or_loses_only_the_pages_that_it_hit() {
-    campaign(Moment::Served, &[(PROCESS, SessionEnd::Killed), (HOST, SessionEnd::Killed)]);
+    inject_faults_of_all_kinds(
+        FaultTime::DuringSession,
+        &[(PROCESS_DURABILITY, SessionEnd::Killed), (HOST_DURABILITY, SessionEnd::Killed)],
+    );
 }
 
-/// Injects faults of every kind into every region of the files, for each design and each way in which the last session
-/// ended. The faults of a design do not depend on which other designs are tested.
-fn campaign(moment: Moment, sessions: &[(ImageOpenOptions, SessionEnd)]) {
-    for design in damaged_designs() {
+/// Injects faults of every kind into every region of the files, at the time `fault_time`, for each design and each way
+/// in which the last session ended. The faults of a design do not depend on which other designs are tested.
+fn inject_faults_of_all_kinds(fault_time: FaultTime, sessions: &[(ImageOpenOptions, SessionEnd)]) {
+    for design in designs_of_damaged_images() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
         let mut lines = String::new();
-        let mut all = Tally::default();
+        let mut all = FaultEffectCounts::default();
         for &(options, end) in sessions {
-            let worked = worked_on(design, options, end);
-            for (region, fault) in
-                regions(&worked).iter().flat_map(|region| Fault::ALL.map(|fault| (region, fault)))
+            let image_after_work = image_after_session(design, options, end);
+            for (region, fault) in regions_to_damage(&image_after_work)
+                .iter()
+                .flat_map(|region| Fault::ALL.map(|fault| (region, fault)))
             {
                 let is_whole_file = matches!(fault, Fault::Gone | Fault::OlderFile);
                 if is_whole_file && ["spare areas", "OOB"].contains(&region.name) {
                     // One file; counted under its data.
                     continue;
                 }
-                let mut tally = Tally::default();
-                for draw in 0..if is_whole_file { 1 } else { faults_of_a_kind() } {
+                let mut effect_counts = FaultEffectCounts::default();
+                for draw in 0..if is_whole_file { 1 } else { faults_per_kind() } {
                     let what = format!("{design} {options:?} {end:?}: {fault:?} in {} ({draw})", region.name);
                     let mut inject = |files: &mut MemoryFiles| {
-                        fault.inject(files, &worked.older, region.file, region.range.clone(), &mut random)
+                        fault.inject(
+                            files,
+                            &image_after_work.files_halfway,
+                            region.file,
+                            region.range.clone(),
+                            &mut random,
+                        )
                     };
-                    if moment == Moment::Served {
-                        judge_while_served(&worked, options, &what, &mut tally, inject);
+                    if fault_time == FaultTime::DuringSession {
+                        damage_and_check_served_image(
+                            &image_after_work,
+                            options,
+                            &what,
+                            &mut effect_counts,
+                            inject,
+                        );
                         continue;
                     }
-                    let mut files = worked.files.clone();
+                    let mut files = image_after_work.files.clone();
                     if inject(&mut files) {
-                        check_damaged_image(files, &worked.oracle, &what, &mut tally);
+                        check_damaged_image(files, &image_after_work.oracle, &what, &mut effect_counts);
                     }
                 }
                 let what = format!("{design} {options:?} {end:?} {fault:?} {}", region.name);
                 let cuts_data =
                     region.file == ImageFile::Flash && matches!(fault, Fault::CutShort | Fault::Gone);
-                assert_eq!(tally.refused, 0, "{what}: {tally:?}");
+                assert_eq!(effect_counts.faults_with_refused_image, 0, "{what}: {effect_counts:?}");
                 if region.has_copy && !cuts_data {
-                    assert_eq!(tally.unreadable, 0, "{what}: there is a copy: {tally:?}");
+                    assert_eq!(
+                        effect_counts.faults_with_lost_pages, 0,
+                        "{what}: there is a copy: {effect_counts:?}"
+                    );
                 }
-                all = Tally {
-                    faults: all.faults + tally.faults,
-                    refused: all.refused + tally.refused,
-                    unreadable: all.unreadable + tally.unreadable,
-                    lost_pages: all.lost_pages + tally.lost_pages,
+                all = FaultEffectCounts {
+                    faults: all.faults + effect_counts.faults,
+                    faults_with_refused_image: all.faults_with_refused_image
+                        + effect_counts.faults_with_refused_image,
+                    faults_with_lost_pages: all.faults_with_lost_pages + effect_counts.faults_with_lost_pages,
+                    lost_pages: all.lost_pages + effect_counts.lost_pages,
                 };
-                let _ = writeln!(lines, "{what}: {tally:?}");
+                let _ = writeln!(lines, "{what}: {effect_counts:?}");
             }
         }
         println!("{design}: {all:?}");
         if std::env::var_os("WEARWELL_DAMAGE_FAULTS").is_some() {
             println!("{lines}");
         }
-        assert!(all.unreadable > 10, "{design}: damaged data is found: {all:?}");
+        assert!(all.faults_with_lost_pages > 10, "{design}: damaged data is found: {all:?}");
     }
 }
 
 #[test]
 fn a_change_of_any_byte_in_a_small_image_record_is_detected() {
     for end in [SessionEnd::Killed, SessionEnd::Closed] {
-        let worked = worked_on("page-map", PROCESS, end);
-        let mut tally = Tally::default();
-        let first = worked.layout.oob_record_offset(Ppn(0)) as usize;
+        let image_after_work = image_after_session("page-map", PROCESS_DURABILITY, end);
+        let mut effect_counts = FaultEffectCounts::default();
+        let first = image_after_work.layout.oob_record_offset(Ppn(0)) as usize;
         for (file, range) in [
             (ImageFile::Flash, first..first + 64),
             (ImageFile::ImageHeader, 0..105),
@@ -407,28 +437,32 @@ fn a_change_of_any_byte_in_a_small_image_record_is_detected() {
             (ImageFile::Journal, 0..128),
         ] {
             for at in range {
-                let mut files = worked.files.clone();
+                let mut files = image_after_work.files.clone();
                 files.bytes_mut(file)[at] ^= 0x10;
                 check_damaged_image(
                     files,
-                    &worked.oracle,
+                    &image_after_work.oracle,
                     &format!("{file:?} byte {at} {end:?}"),
-                    &mut tally,
+                    &mut effect_counts,
                 );
             }
         }
-        assert_eq!((tally.unreadable, tally.refused), (0, 0), "there is a copy of each of these bytes");
+        assert_eq!(
+            (effect_counts.faults_with_lost_pages, effect_counts.faults_with_refused_image),
+            (0, 0),
+            "there is a copy of each of these bytes"
+        );
     }
 }
 
-/// Returns the offsets in the file `flash` of the first byte of each metadata page, and of each spare area in use, of
-/// the pages programmed since the last erase of their block, as an image holds them after a session.
-fn doubled_flash_offsets(worked: &ImageAfterWork) -> Vec<u64> {
-    let layout = &worked.layout;
-    let flash = &worked.files.bytes(ImageFile::Flash);
+/// Returns the offsets in the file `flash` of bytes that the mirror also stores: the first byte of each metadata page,
+/// and of each spare area in use. Only pages programmed since the last erase of their block count.
+fn flash_offsets_stored_twice(image_after_work: &ImageAfterWork) -> Vec<u64> {
+    let layout = &image_after_work.layout;
+    let flash = &image_after_work.files.bytes(ImageFile::Flash);
     let record = |ppn: Ppn| {
         let at = layout.oob_record_offset(ppn) as usize;
-        let bytes = flash.get(at..at + FIXED_RECORD_BYTES)?.try_into().expect("as long as a record");
+        let bytes = flash.get(at..at + METADATA_RECORD_BYTES)?.try_into().expect("as long as a record");
         match layout.decode_oob_slot(ppn, bytes) {
             OobSlot::Record(record) => Some(record),
             OobSlot::Blank | OobSlot::Damaged => None,
@@ -452,22 +486,22 @@ fn doubled_flash_offsets(worked: &ImageAfterWork) -> Vec<u64> {
     offsets
 }
 
-/// Regression: damage of one copy of a spare area or of a metadata page was not counted by an audit, and a repair did
-/// not rewrite a copy in the mirror, so that the other copy could be damaged unnoticed.
+/// Regression: an audit did not count damage of one copy of a spare area or metadata page, and a repair did not rewrite
+/// a damaged copy in the mirror. If the other copy was damaged later, the data was lost.
 #[test]
 fn an_audit_counts_one_damaged_copy_of_spare_areas_and_metadata_pages_and_a_repair_rewrites_it() {
     for design in ["dftl", "geckoftl", "wearwell"] {
-        let worked = worked_on(design, PROCESS, SessionEnd::Closed);
-        let offsets = doubled_flash_offsets(&worked);
+        let image_after_work = image_after_session(design, PROCESS_DURABILITY, SessionEnd::Closed);
+        let offsets = flash_offsets_stored_twice(&image_after_work);
         let (mut damaged_copies, mut found_copies) = (0, 0);
         let step = offsets.len().div_ceil(40);
         for at in offsets.into_iter().step_by(step) {
             let copies = [
                 (ImageFile::Flash, at),
-                (ImageFile::Mirror, worked.layout.mirror_offset(ImageFile::Flash, at)),
+                (ImageFile::Mirror, image_after_work.layout.mirror_offset(ImageFile::Flash, at)),
             ];
             for (file, at) in copies {
-                let mut files = worked.files.clone();
+                let mut files = image_after_work.files.clone();
                 files.bytes_mut(file)[at as usize] ^= 0x40;
                 let audited = audit_backing(files.clone()).expect("an image");
                 let seen = (audited.verdict, audited.repairable_metadata_copies);
@@ -480,7 +514,10 @@ fn an_audit_counts_one_damaged_copy_of_spare_areas_and_metadata_pages_and_a_repa
                 assert_eq!(seen, (AuditVerdict::Unclean, 1), "{design}: byte {at} of {file:?}");
                 let (report, repaired) = repair_backing(files).expect("there is another copy");
                 assert_eq!(report.repaired_metadata_copies, 1, "{design}: byte {at} of {file:?}");
-                assert_eq!(repaired.bytes(file)[at as usize], worked.files.bytes(file)[at as usize]);
+                assert_eq!(
+                    repaired.bytes(file)[at as usize],
+                    image_after_work.files.bytes(file)[at as usize]
+                );
                 assert_eq!(audit_backing(repaired).expect("an image").verdict, AuditVerdict::Clean);
             }
         }
@@ -492,13 +529,13 @@ fn an_audit_counts_one_damaged_copy_of_spare_areas_and_metadata_pages_and_a_repa
 /// of the image header.
 #[test]
 fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
-    let worked = worked_on("remap", PROCESS, SessionEnd::Closed);
+    let image_after_work = image_after_session("remap", PROCESS_DURABILITY, SessionEnd::Closed);
     let both = |file: ImageFile, at: u64, files: &mut MemoryFiles| {
         files.bytes_mut(file)[at as usize] ^= 1;
-        let copy = worked.layout.mirror_offset(file, at);
+        let copy = image_after_work.layout.mirror_offset(file, at);
         files.bytes_mut(ImageFile::Mirror)[copy as usize] ^= 1;
     };
-    let refusal = |files: MemoryFiles| match Image::open_on(files.clone(), PROCESS) {
+    let refusal = |files: MemoryFiles| match Image::open_on(files.clone(), PROCESS_DURABILITY) {
         Ok(_) => String::new(),
         Err(error) => {
             assert_eq!(
@@ -509,19 +546,19 @@ fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
             error.to_string()
         }
     };
-    let ends = record_ends(&worked);
+    let ends = journal_record_boundaries(&image_after_work);
     let last = *ends.last().expect("there are records");
     let before = ends[ends.len() - 2];
-    let mut files = worked.files.clone();
+    let mut files = image_after_work.files.clone();
     both(ImageFile::Journal, before + 70, &mut files);
     let sentence = refusal(files);
     assert!(sentence.contains("after which the image was closed"), "{sentence}");
-    let mut files = worked.files.clone();
+    let mut files = image_after_work.files.clone();
     both(ImageFile::Journal, ends[ends.len() - 3] + 70, &mut files);
     assert!(last > before);
     let sentence = refusal(files);
     assert!(sentence.contains("because later records exist, but it is missing in both"), "{sentence}");
-    let mut files = worked.files.clone();
+    let mut files = image_after_work.files.clone();
     both(ImageFile::Nvram, 100, &mut files);
     let sentence = refusal(files);
     assert!(
@@ -529,7 +566,7 @@ fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
             .contains("one of the two copies of sector 0 of the NVRAM must be intact, but both are damaged"),
         "{sentence}"
     );
-    let mut files = worked.files.clone();
+    let mut files = image_after_work.files.clone();
     both(ImageFile::ImageHeader, 30, &mut files);
     assert!(
         refusal_of_superblock(files)
@@ -539,13 +576,13 @@ fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
 
 /// Opens an image whose header is damaged or missing, and returns the message of the refusal.
 fn refusal_of_superblock(files: MemoryFiles) -> String {
-    Image::open_on(files, PROCESS).map(drop).expect_err("there is no superblock").to_string()
+    Image::open_on(files, PROCESS_DURABILITY).map(drop).expect_err("there is no superblock").to_string()
 }
 
 /// Returns the byte offsets at which the journal records of the newest generation begin, followed by the end offset of
 /// the last record.
-fn record_ends(worked: &ImageAfterWork) -> Vec<u64> {
-    let (layout, journal) = (&worked.layout, worked.files.bytes(ImageFile::Journal));
+fn journal_record_boundaries(image_after_work: &ImageAfterWork) -> Vec<u64> {
+    let (layout, journal) = (&image_after_work.layout, image_after_work.files.bytes(ImageFile::Journal));
     let area = |number: u64| {
         let mut at = number * layout.journal_area_bytes();
         let mut ends = vec![at];
@@ -569,19 +606,19 @@ fn record_ends(worked: &ImageAfterWork) -> Vec<u64> {
 fn an_image_with_forged_nvram_words_is_refused_without_a_panic() {
     let mut contradictions = 0;
     for design in DESIGNS {
-        let worked = worked_on(design, PROCESS, SessionEnd::Killed);
-        let at = *record_ends(&worked).last().expect("there are records");
-        for index in (0..worked.layout.nvram_words).step_by(5) {
-            let mut files = worked.files.clone();
-            let forged = next_record(&worked, index, at);
+        let image_after_work = image_after_session(design, PROCESS_DURABILITY, SessionEnd::Killed);
+        let at = *journal_record_boundaries(&image_after_work).last().expect("there are records");
+        for index in (0..image_after_work.layout.nvram_words).step_by(5) {
+            let mut files = image_after_work.files.clone();
+            let forged = next_journal_record(&image_after_work, index, at);
             for (file, at) in [
                 (ImageFile::Journal, at),
-                (ImageFile::Mirror, worked.layout.mirror_offset(ImageFile::Journal, at)),
+                (ImageFile::Mirror, image_after_work.layout.mirror_offset(ImageFile::Journal, at)),
             ] {
                 files.bytes_mut(file)[at as usize..at as usize + forged.len()].copy_from_slice(&forged);
             }
             let audited = audit_backing(files.clone()).expect("it can be looked at");
-            if let Err(error) = Image::open_on(files, PROCESS) {
+            if let Err(error) = Image::open_on(files, PROCESS_DURABILITY) {
                 assert_eq!(audited.verdict, AuditVerdict::Corrupt, "{design} word {index}: {error}");
                 // The engine has found the damage, or the image has.
                 let remedies = ["restore the device from a copy", "restore it from a copy"];
@@ -597,11 +634,11 @@ fn an_image_with_forged_nvram_words_is_refused_without_a_panic() {
     assert!(contradictions > 0, "an invariant of recovery has to be broken");
 }
 
-/// Makes a journal record that follows the last one of `worked` and changes the NVRAM word number `index`. The record
-/// begins at byte `at`.
-fn next_record(worked: &ImageAfterWork, index: u64, at: u64) -> Vec<u8> {
-    let (layout, journal) = (&worked.layout, worked.files.bytes(ImageFile::Journal));
-    let ends = record_ends(worked);
+/// Encodes a journal record that follows the last record of the image `image_after_work` and changes NVRAM word number
+/// `index`. The record is encoded for byte offset `at` of the journal.
+fn next_journal_record(image_after_work: &ImageAfterWork, index: u64, at: u64) -> Vec<u8> {
+    let (layout, journal) = (&image_after_work.layout, image_after_work.files.bytes(ImageFile::Journal));
+    let ends = journal_record_boundaries(image_after_work);
     let begin = ends[ends.len() - 2];
     let last = JournalRecord::decode(layout, begin, &journal[begin as usize..]).expect("the last record");
     let record = JournalRecord {
@@ -614,27 +651,40 @@ fn next_record(worked: &ImageAfterWork, index: u64, at: u64) -> Vec<u8> {
 
 #[test]
 fn files_of_another_image_are_detected_as_damage() {
-    let worked = worked_on("page-map", PROCESS, SessionEnd::Killed);
+    let image_after_work = image_after_session("page-map", PROCESS_DURABILITY, SessionEnd::Killed);
     let mut other = MemoryFiles::default();
     create_on(&mut other, &specification("page-map", 1024).build_image_header(8).expect("it fits"))
         .expect("memory");
-    let mut tally = Tally::default();
+    let mut effect_counts = FaultEffectCounts::default();
     for file in ImageFile::ALL.into_iter().filter(|&file| file != ImageFile::Flash) {
-        let mut mixed = worked.files.clone();
+        let mut mixed = image_after_work.files.clone();
         *mixed.bytes_mut(file) = other.bytes(file).to_vec();
-        check_damaged_image(mixed, &worked.oracle, &format!("{file:?} of another image"), &mut tally);
+        check_damaged_image(
+            mixed,
+            &image_after_work.oracle,
+            &format!("{file:?} of another image"),
+            &mut effect_counts,
+        );
     }
-    assert_eq!(tally, Tally { faults: 5, ..Tally::default() }, "there is a copy of each");
-    let mut mixed = worked.files.clone();
+    assert_eq!(
+        effect_counts,
+        FaultEffectCounts { faults: 5, ..FaultEffectCounts::default() },
+        "there is a copy of each"
+    );
+    let mut mixed = image_after_work.files.clone();
     *mixed.bytes_mut(ImageFile::Flash) = other.bytes(ImageFile::Flash).to_vec();
-    check_damaged_image(mixed, &worked.oracle, "flash of another image", &mut tally);
-    assert_eq!((tally.refused, tally.unreadable), (0, 1), "its data is no data of this one");
-    let mut mixed = worked.files;
+    check_damaged_image(mixed, &image_after_work.oracle, "flash of another image", &mut effect_counts);
+    assert_eq!(
+        (effect_counts.faults_with_refused_image, effect_counts.faults_with_lost_pages),
+        (0, 1),
+        "its data is no data of this one"
+    );
+    let mut mixed = image_after_work.files;
     for file in [ImageFile::ImageHeader, ImageFile::Mirror] {
         *mixed.bytes_mut(file) = other.bytes(file).to_vec();
     }
-    let opened =
-        Image::open_on(mixed, PROCESS).map(|mut image| worked.oracle.clone().judge(&mut image.device).len());
+    let opened = Image::open_on(mixed, PROCESS_DURABILITY)
+        .map(|mut image| image_after_work.oracle.clone().judge(&mut image.device).len());
     assert!(!matches!(opened, Ok(violations) if violations == 0), "two files of another image are too many");
 }
 
@@ -643,18 +693,18 @@ fn files_of_another_image_are_detected_as_damage() {
 #[test]
 fn a_mirror_of_another_image_replaces_no_damaged_superblock_or_session() {
     for design in ["page-map", "wearwell", "geckoftl"] {
-        let worked = worked_on(design, PROCESS, SessionEnd::Closed);
+        let image_after_work = image_after_session(design, PROCESS_DURABILITY, SessionEnd::Closed);
         let mut other = MemoryFiles::default();
         create_on(&mut other, &specification(design, 1024).build_image_header(8).expect("it fits"))
             .expect("memory");
         let open_with_damaged = |file: ImageFile| {
-            let mut mixed = worked.files.clone();
+            let mut mixed = image_after_work.files.clone();
             *mixed.bytes_mut(ImageFile::Mirror) = other.bytes(ImageFile::Mirror).to_vec();
             mixed.bytes_mut(file)[17] ^= 1;
-            Image::open_on(mixed, PROCESS)
+            Image::open_on(mixed, PROCESS_DURABILITY)
         };
         let mut image = open_with_damaged(ImageFile::Session).expect("the other files are of this image");
-        assert_eq!(worked.oracle.clone().judge(&mut image.device), [], "{design}");
+        assert_eq!(image_after_work.oracle.clone().judge(&mut image.device), [], "{design}");
         let refused =
             open_with_damaged(ImageFile::ImageHeader).expect_err("no superblock of this image is whole");
         assert!(refused.to_string().contains("is of another image"), "{design}: {refused}");
@@ -665,8 +715,8 @@ fn a_mirror_of_another_image_replaces_no_damaged_superblock_or_session() {
 /// busy for minutes, and took gigabytes of RAM.
 #[test]
 fn a_superblock_that_names_far_too_much_nvram_is_refused_at_once() {
-    let worked = worked_on("page-map", PROCESS, SessionEnd::Closed);
-    let mut files = worked.files.clone();
+    let image_after_work = image_after_session("page-map", PROCESS_DURABILITY, SessionEnd::Closed);
+    let mut files = image_after_work.files.clone();
     let whole = ImageHeader::decode(files.bytes(ImageFile::ImageHeader)).expect("the image is whole");
     let forged = ImageHeader { nvram_words: 1 << 37, ..whole }.encode();
     for file in [ImageFile::ImageHeader, ImageFile::Mirror] {
@@ -674,17 +724,18 @@ fn a_superblock_that_names_far_too_much_nvram_is_refused_at_once() {
     }
     let sentence = refusal_of_superblock(files.clone());
     assert!(sentence.contains("137438953472 words of NVRAM"), "{sentence}");
-    let rescue = Image::rescue_on(files).map(drop).expect_err("nothing tells what the state is").to_string();
+    let rescue =
+        Image::open_for_rescue_on(files).map(drop).expect_err("nothing tells what the state is").to_string();
     assert!(rescue.contains("137438953472 words of NVRAM"), "{rescue}");
 }
 
 #[test]
 fn a_flipped_byte_never_makes_a_superblock_look_like_version_1() {
-    let worked = worked_on("page-map", PROCESS, SessionEnd::Killed);
-    let mut files = worked.files.clone();
+    let image_after_work = image_after_session("page-map", PROCESS_DURABILITY, SessionEnd::Killed);
+    let mut files = image_after_work.files.clone();
     files.bytes_mut(ImageFile::ImageHeader)[8] = 1;
-    let mut tally = Tally::default();
-    check_damaged_image(files, &worked.oracle, "version 1", &mut tally);
-    assert_eq!((tally.refused, tally.unreadable), (0, 0));
-    assert!(ImageHeader::decode(worked.files.bytes(ImageFile::Mirror)).is_ok());
+    let mut effect_counts = FaultEffectCounts::default();
+    check_damaged_image(files, &image_after_work.oracle, "version 1", &mut effect_counts);
+    assert_eq!((effect_counts.faults_with_refused_image, effect_counts.faults_with_lost_pages), (0, 0));
+    assert!(ImageHeader::decode(image_after_work.files.bytes(ImageFile::Mirror)).is_ok());
 }

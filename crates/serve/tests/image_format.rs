@@ -1,13 +1,15 @@
 //! Test that `docs/FORMAT.md` is true: it reads an image by the offsets in that document alone, without the code that
 //! wrote the image.
 
-use image_support::{Op, PROCESS, Script, files_of, page_of, perform, specification};
+use image_support::{
+    Op, PROCESS_DURABILITY, RandomHostOperations, files_of, page_of, perform, specification,
+};
 use wearwell_serve::image::{Image, ImageFile, create_on};
 
 use crate::image_support;
 
-/// Salt of the checksums of the image that is read.
-const SALT: u64 = 0x1234_5678_9abc_def0;
+/// Salt that seeds all checksums of the image that is read.
+const IMAGE_CHECKSUM_SALT: u64 = 0x1234_5678_9abc_def0;
 
 /// Computes the CRC-32C of the concatenation of `parts`, bit by bit.
 fn crc32c(parts: &[&[u8]]) -> u32 {
@@ -44,17 +46,18 @@ fn image_checksums_are_crc_32c() {
 #[test]
 fn image_files_have_the_layout_of_the_format_document() {
     let mut files = image_support::MemoryFiles::default();
-    let image_header = specification("page-map", 1024).build_image_header(SALT).expect("it fits");
+    let image_header =
+        specification("page-map", 1024).build_image_header(IMAGE_CHECKSUM_SALT).expect("it fits");
     create_on(&mut files, &image_header).expect("memory takes everything");
-    let mut image = Image::open_on(files, PROCESS).expect("a new image");
-    let mut script = Script::new(2, 200);
+    let mut image = Image::open_on(files, PROCESS_DURABILITY).expect("a new image");
+    let mut script = RandomHostOperations::new(2, 200);
     for _ in 0..1500 {
         perform(&mut image.device, script.draw()).expect("there is room");
     }
     let written = (77, (78, 4711));
     perform(&mut image.device, Op::Write(written.0, written.1)).expect("there is room");
     perform(&mut image.device, Op::Trim(78, 1)).expect("there is room");
-    image_support::write_deferred(&mut image.device);
+    image_support::execute_deferred_writes(&mut image.device);
     let files = files_of(image);
 
     let head = files.bytes(ImageFile::ImageHeader);
@@ -69,14 +72,14 @@ fn image_files_have_the_layout_of_the_format_document() {
         unreachable!("eight counts")
     };
     let (nvram_words, salt) = (u64_at(head, 56), u64_at(head, 64));
-    assert_eq!((logical_pages, salt), (200, SALT));
+    assert_eq!((logical_pages, salt), (200, IMAGE_CHECKSUM_SALT));
     assert_eq!(&head[72..81], b"page-map\0");
     assert!(std::str::from_utf8(&head[4096..]).expect("UTF-8").contains("[device]"));
 
     let blocks = channels * dies * planes / superblock * blocks_per_plane;
     let block_pages = superblock * pages_per_block;
     let pages = blocks * block_pages;
-    let state_words = nvram_words + blocks;
+    let device_state_words = nvram_words + blocks;
     let oob_at = (blocks * 64).next_multiple_of(4096);
     let spare_at = oob_at + (pages * 64).next_multiple_of(4096);
     let data_at = spare_at + (pages * spare_bytes.next_multiple_of(64)).next_multiple_of(4096);
@@ -94,14 +97,14 @@ fn image_files_have_the_layout_of_the_format_document() {
     assert_ne!(u64_at(session, 56), 0, "so has that of the creation");
 
     let nvram = files.bytes(ImageFile::Nvram);
-    let sectors = state_words.div_ceil(61);
+    let sectors = device_state_words.div_ceil(61);
     assert_eq!(nvram.len() as u64, sectors * 512);
     let journal = files.bytes(ImageFile::Journal);
-    let longest = 64 + state_words.min((1 << 14) + (1 << 11)) * 16;
+    let longest = 64 + device_state_words.min((1 << 14) + (1 << 11)) * 16;
     let area = (2 * longest).max(sectors * 512 / 2).next_multiple_of(4096);
     assert_eq!(journal.len() as u64, 2 * area);
 
-    let (state, last_number) = read_state(nvram, journal, salt, state_words);
+    let (state, last_number) = read_state(nvram, journal, salt, device_state_words);
 
     let (mut newest, mut programmed, mut erases) = (None, 0, 0);
     for block in 0..blocks {
@@ -157,7 +160,7 @@ fn compare_copies(mirror: &[u8], [head, session, nvram, journal, oob]: [&[u8]; 5
 
 /// Reads the state words and the number of the last journal record: the sectors of `nvram`, with the records of both
 /// journal areas applied in order.
-fn read_state(nvram: &[u8], journal: &[u8], salt: u64, state_words: u64) -> (Vec<u64>, u64) {
+fn read_state(nvram: &[u8], journal: &[u8], salt: u64, device_state_words: u64) -> (Vec<u64>, u64) {
     let area = journal.len() as u64 / 2;
     let mut records = read_records(&journal[..area as usize], 0, salt);
     records.extend(read_records(&journal[area as usize..], area, salt));
@@ -172,28 +175,28 @@ fn read_state(nvram: &[u8], journal: &[u8], salt: u64, state_words: u64) -> (Vec
         assert!(u64_at(sector, 8) + 1 >= last.generation && u64_at(sector, 16) <= last.number);
         state.extend((0..61).map(|k| u64_at(sector, 24 + 8 * k)));
     }
-    for &(index, word) in records.iter().flat_map(|record| &record.words) {
-        assert!(index < state_words);
+    for &(index, word) in records.iter().flat_map(|record| &record.word_changes) {
+        assert!(index < device_state_words);
         state[index as usize] = word;
     }
     (state, last.number)
 }
 
 /// A journal record as read from the file.
-struct Record {
+struct JournalRecord {
     /// Generation of the journal in which the record was written.
     generation: u64,
     /// Number of the record.
     number: u64,
     /// Number of the newest record that was on the disk when this one was written.
-    synced: u64,
-    /// Index and new value of each changed state word.
-    words: Vec<(u64, u64)>,
+    synced_record_number: u64,
+    /// Index and new value of each changed word of NVRAM or block state.
+    word_changes: Vec<(u64, u64)>,
 }
 
 /// Reads the records of the journal area that begins at byte `base` of the journal.
-fn read_records(area: &[u8], base: u64, salt: u64) -> Vec<Record> {
-    let (mut records, mut at) = (Vec::<Record>::new(), 0);
+fn read_records(area: &[u8], base: u64, salt: u64) -> Vec<JournalRecord> {
+    let (mut records, mut at) = (Vec::<JournalRecord>::new(), 0);
     while at + 64 <= area.len() {
         let count = u64_at(area, at + 8) as usize;
         let Some(bytes) = count.checked_mul(16).and_then(|len| area.get(at..at + 64 + len)) else { break };
@@ -201,12 +204,13 @@ fn read_records(area: &[u8], base: u64, salt: u64) -> Vec<Record> {
         if u32_at(bytes, 0) != crc32c(&[&salt.to_le_bytes(), &address.to_le_bytes(), &bytes[4..]]) {
             break;
         }
-        let words = (0..count).map(|k| (u64_at(bytes, 64 + 16 * k), u64_at(bytes, 72 + 16 * k))).collect();
-        let [generation, number, synced] = [16, 24, 32].map(|at| u64_at(bytes, at));
+        let word_changes =
+            (0..count).map(|k| (u64_at(bytes, 64 + 16 * k), u64_at(bytes, 72 + 16 * k))).collect();
+        let [generation, number, synced_record_number] = [16, 24, 32].map(|at| u64_at(bytes, at));
         if records.last().is_some_and(|last| (last.generation, last.number + 1) != (generation, number)) {
             break;
         }
-        records.push(Record { generation, number, synced, words });
+        records.push(JournalRecord { generation, number, synced_record_number, word_changes });
         at += bytes.len().next_multiple_of(64);
     }
     records
@@ -217,7 +221,7 @@ fn journal_records_of_a_host_session_have_the_layout_of_the_format_document() {
     let mut files = image_support::MemoryFiles::default();
     let image_header = specification("page-map", 1024).build_image_header(99).expect("it fits");
     create_on(&mut files, &image_header).expect("memory takes everything");
-    let mut image = Image::open_on(files, image_support::HOST).expect("a new image");
+    let mut image = Image::open_on(files, image_support::HOST_DURABILITY).expect("a new image");
     for page in 0..3 {
         perform(&mut image.device, Op::Write(page, (page + 1, 5))).expect("there is room");
     }
@@ -225,10 +229,10 @@ fn journal_records_of_a_host_session_have_the_layout_of_the_format_document() {
     let files = files_of(image);
     let records = read_records(files.bytes(ImageFile::Journal), 0, 99);
     let [first, flushed] = &records[..] else { panic!("{} records", records.len()) };
-    assert_eq!((first.number, first.words.len()), (0, 0), "that of the creation");
-    assert_eq!((flushed.generation, flushed.number, flushed.synced), (0, 1, 1));
+    assert_eq!((first.number, first.word_changes.len()), (0, 0), "that of the creation");
+    assert_eq!((flushed.generation, flushed.number, flushed.synced_record_number), (0, 1, 1));
     // The map of page-map is all of its NVRAM, one word per logical page; three pages went to two blocks.
-    let (map, blocks): (Vec<_>, Vec<_>) = flushed.words.iter().partition(|&&(index, _)| index < 200);
+    let (map, blocks): (Vec<_>, Vec<_>) = flushed.word_changes.iter().partition(|&&(index, _)| index < 200);
     assert!(map.iter().map(|&(index, _)| index).eq(0..3));
     let programmed: Vec<u64> = blocks.iter().map(|&(_, word)| word >> 32).collect();
     assert_eq!(programmed, [2, 1], "{blocks:?}");

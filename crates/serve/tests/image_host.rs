@@ -1,10 +1,10 @@
-//! Tests of crashes of the server machine: each sector that was written since the last sync may be on the disk in any
-//! of its states, independently of all other sectors. A `host` session still holds every page to its last flushed
-//! version or a later one, design by design.
+//! Tests of images after a crash of the server machine. Each sector that was written since the last sync may be on the
+//! disk in any of its states, independently of all other sectors. With durability `host`, every page must still have
+//! its last flushed version or a later one. This is tested for each design.
 
 use image_support::{
-    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Script, files_of, medium_of, perform, specification,
-    with_settings, write_deferred,
+    DESIGNS, HOST_DURABILITY, MemoryFiles, Op, Oracle, PROCESS_DURABILITY, RandomHostOperations,
+    execute_deferred_writes, files_of, medium_of, perform, specification, with_settings,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -26,10 +26,10 @@ fn run_crash_cycles(
     create_on(&mut files, &image_header).expect("memory takes everything");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut oracle = Oracle::new(200);
-    let mut script = Script::new(seed, 200);
+    let mut script = RandomHostOperations::new(seed, 200);
     let (mut torn_pages, mut erases) = (0, 0);
     for cycle in 0..cycles {
-        let mut image = Image::open_on(files, HOST).expect("the image is whole");
+        let mut image = Image::open_on(files, HOST_DURABILITY).expect("the image is whole");
         torn_pages += image.report.torn_pages;
         assert_eq!(oracle.judge(&mut image.device), [], "{design} seed {seed} cycle {cycle}");
         image.device.check().expect("the laws hold");
@@ -38,11 +38,11 @@ fn run_crash_cycles(
             if op == Op::Flush && !flushes && random.random_range(0..10) > 0 {
                 continue;
             }
-            oracle.issue(op);
+            oracle.record_sent_operation(op);
             perform(&mut image.device, op).expect("there is room");
             // Requests that arrive together are settled together.
             if random.random_range(0..2) == 0 {
-                write_deferred(&mut image.device);
+                execute_deferred_writes(&mut image.device);
             }
             oracle.acknowledge(op);
         }
@@ -59,15 +59,15 @@ fn run_crash_cycles(
         }
         if random.random_range(0..4) == 0 {
             // The host ends again while the image is being opened: recovery may be cut like anything else.
-            files = cut_while_opening(files, &mut random);
+            files = crash_server_machine_while_opening(files, &mut random);
         }
     }
-    (cycles * oracle.pages(), torn_pages, erases)
+    (cycles * oracle.logical_page_count(), torn_pages, erases)
 }
 
 /// Opens an image, and simulates a crash of the server machine before the image is closed.
-fn cut_while_opening(files: MemoryFiles, random: &mut Xoshiro256PlusPlus) -> MemoryFiles {
-    let image = Image::open_on(files, HOST).expect("the image is whole");
+fn crash_server_machine_while_opening(files: MemoryFiles, random: &mut Xoshiro256PlusPlus) -> MemoryFiles {
+    let image = Image::open_on(files, HOST_DURABILITY).expect("the image is whole");
     let mut files = files_of(image);
     files.crash_server_machine(random);
     files
@@ -94,7 +94,7 @@ fn flushed_data_of_an_image_survives_a_crash_of_the_server_machine() {
 #[test]
 fn old_data_does_not_reappear_after_a_crash_while_erases_wait_for_a_sync() {
     for design in DESIGNS {
-        let specification = specification_with_grouped_erases(design);
+        let specification = specification_with_batched_erases(design);
         let mut erases = 0;
         for seed in 100..106 {
             erases += run_crash_cycles(&specification, seed, 30, false).2;
@@ -103,8 +103,8 @@ fn old_data_does_not_reappear_after_a_crash_while_erases_wait_for_a_sync() {
     }
 }
 
-/// Makes the specification of an image whose erases may wait in groups for a joint sync.
-fn specification_with_grouped_erases(design: &str) -> ImageSpecification {
+/// Makes the specification of an image in which several erases may wait and then share one sync.
+fn specification_with_batched_erases(design: &str) -> ImageSpecification {
     with_settings(design, 1024, &["device.blocks_per_plane=26", "gc.low_blocks=5"])
 }
 
@@ -113,18 +113,18 @@ fn several_erases_of_an_image_share_a_sync() {
     let mut files = MemoryFiles::default();
     create_on(
         &mut files,
-        &specification_with_grouped_erases("page-map").build_image_header(7).expect("the device fits"),
+        &specification_with_batched_erases("page-map").build_image_header(7).expect("the device fits"),
     )
     .expect("memory takes everything");
-    let mut image = Image::open_on(files, HOST).expect("a new image");
-    let mut script = Script::new(3, 200);
+    let mut image = Image::open_on(files, HOST_DURABILITY).expect("a new image");
+    let mut script = RandomHostOperations::new(3, 200);
     let before = medium_of(&image.device).backing().syncs;
     for _ in 0..3000 {
         match script.draw() {
             Op::Flush => {}
             op => perform(&mut image.device, op).expect("there is room"),
         }
-        write_deferred(&mut image.device);
+        execute_deferred_writes(&mut image.device);
     }
     let syncs = medium_of(&image.device).backing().syncs - before;
     let erases = image.device.stats().total_erases();
@@ -142,20 +142,20 @@ fn a_session_that_syncs_nothing_loses_pages_when_the_server_machine_crashes() {
     create_on(&mut files, &image_header).expect("memory takes everything");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut oracle = Oracle::new(200);
-    let mut script = Script::new(1, 200);
-    let mut image = Image::open_on(files, PROCESS).expect("a new image");
+    let mut script = RandomHostOperations::new(1, 200);
+    let mut image = Image::open_on(files, PROCESS_DURABILITY).expect("a new image");
     for _ in 0..500 {
         let op = script.draw();
-        oracle.issue(op);
+        oracle.record_sent_operation(op);
         perform(&mut image.device, op).expect("there is room");
-        write_deferred(&mut image.device);
+        execute_deferred_writes(&mut image.device);
         oracle.acknowledge(op);
     }
     perform(&mut image.device, Op::Flush).expect("there is room");
     oracle.acknowledge(Op::Flush);
     let mut files = files_of(image);
     files.crash_server_machine(&mut random);
-    match Image::open_on(files, PROCESS) {
+    match Image::open_on(files, PROCESS_DURABILITY) {
         Err(error) => assert!(error.to_string().contains("damaged"), "{error}"),
         Ok(mut image) => {
             assert_ne!(oracle.judge(&mut image.device), [], "a process session survives no host");

@@ -12,7 +12,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use image_support::{DESIGNS, Op, Oracle, PROCESS, Script, perform, with_settings, write_deferred};
+use image_support::{
+    DESIGNS, Op, Oracle, PROCESS_DURABILITY, RandomHostOperations, execute_deferred_writes, perform,
+    with_settings,
+};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell_serve::image::{AuditVerdict, Image, audit, create};
@@ -38,8 +41,8 @@ const MIXTURES: [(&str, &str, &[&str]); 2] = [
     ),
 ];
 
-/// Returns name, design and settings of all designs whose writer is to be killed.
-fn killed_designs() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
+/// Returns name, design and settings of each configuration whose writer process is to be killed.
+fn designs_for_kill_tests() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
     let wanted = std::env::var("WEARWELL_KILL_DESIGNS").ok();
     let is_wanted =
         move |name: &str| wanted.as_ref().is_none_or(|list| list.split(',').any(|one| one == name));
@@ -48,25 +51,26 @@ fn killed_designs() -> impl Iterator<Item = (&'static str, &'static str, &'stati
 }
 
 /// Returns how often the writer is killed for each design: the value of `WEARWELL_KILL_CYCLES`, or 12.
-fn cycles() -> u64 {
+fn kills_per_design() -> u64 {
     std::env::var("WEARWELL_KILL_CYCLES").ok().and_then(|cycles| cycles.parse().ok()).unwrap_or(12)
 }
 
-/// Runs as the writer process of the other test: works on the image until it is killed, or to the end of its script.
+/// Runs as the writer process that `work_and_kill` starts: executes random host operations on the image until it is
+/// killed, or until all operations are done.
 #[test]
 #[ignore = "the child process of the test below"]
 fn the_child_process_writes_to_an_image_until_it_is_killed() {
     let path = std::env::var(IMAGE_PATH_VARIABLE).expect("the parent says which image");
     let seed = std::env::var(SEED_VARIABLE).expect("the parent says which seed").parse().expect("a number");
-    let mut image = Image::open(Path::new(&path), PROCESS).expect("nobody else uses it");
-    let mut script = Script::new(seed, PAGES);
+    let mut image = Image::open(Path::new(&path), PROCESS_DURABILITY).expect("nobody else uses it");
+    let mut script = RandomHostOperations::new(seed, PAGES);
     let mut pipe = std::io::stderr();
     for _ in 0..2_000_000 {
         let op = script.draw();
         // One write of a line to a pipe arrives whole or not at all.
         pipe.write_all(b"i\n").expect("the parent listens");
         perform(&mut image.device, op).expect("there is room");
-        write_deferred(&mut image.device);
+        execute_deferred_writes(&mut image.device);
         pipe.write_all(b"a\n").expect("the parent listens");
     }
 }
@@ -111,21 +115,21 @@ fn work_and_kill(path: &Path, seed: u64, after: Duration) -> (u64, u64) {
 fn flushed_data_of_an_image_survives_kill_9_of_its_writer() {
     let (mut kills, mut pages, mut operations) = (0, 0, 0);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
-    for (name, design, settings) in killed_designs() {
+    for (name, design, settings) in designs_for_kill_tests() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("image");
         create(&path, &with_settings(design, 4096, settings)).expect("a new directory");
         let mut oracle = Oracle::new(PAGES);
         let before = operations;
-        for cycle in 0..cycles() {
+        for cycle in 0..kills_per_design() {
             let seed = 1 + random.random_range(0..1000) + 1000 * cycle;
             let (issued, acknowledged) =
                 work_and_kill(&path, seed, Duration::from_millis(random.random_range(5..120)));
             assert!(issued == acknowledged || issued == acknowledged + 1, "one operation at a time");
-            let mut script = Script::new(seed, PAGES);
+            let mut script = RandomHostOperations::new(seed, PAGES);
             for number in 0..issued {
                 let op: Op = script.draw();
-                oracle.issue(op);
+                oracle.record_sent_operation(op);
                 if number < acknowledged {
                     oracle.acknowledge(op);
                 }
@@ -138,7 +142,7 @@ fn flushed_data_of_an_image_survives_kill_9_of_its_writer() {
                 "{name} seed {seed}"
             );
             assert_eq!(report.torn_pages, 0, "the end of a process tears nothing");
-            let mut image = Image::open(&path, PROCESS).expect("the writer is dead");
+            let mut image = Image::open(&path, PROCESS_DURABILITY).expect("the writer is dead");
             image.device.check().expect("the laws hold");
             assert_eq!(oracle.judge(&mut image.device), [], "{name} seed {seed} after {issued} operations");
             pages += PAGES;
@@ -146,7 +150,7 @@ fn flushed_data_of_an_image_survives_kill_9_of_its_writer() {
             image.close().expect("the disk takes it");
             assert_eq!(audit(&path).expect("an image").verdict, AuditVerdict::Clean);
         }
-        println!("{name}: {} kills, {} operations", cycles(), operations - before);
+        println!("{name}: {} kills, {} operations", kills_per_design(), operations - before);
     }
     println!("{kills} kills, {operations} operations, {pages} pages compared");
     assert!(operations > 100 * kills, "the writer works: {operations} operations in {kills} lives");

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use image_support::{
-    DESIGNS, MemoryFiles, Op, PROCESS, SHARED, Value, files_of, medium_of, medium_of_mut, page_of, perform,
-    specification,
+    BlockContent, DESIGNS, MemoryFiles, OWNER_OF_SHARED_CONTENT, Op, PROCESS_DURABILITY, files_of, medium_of,
+    medium_of_mut, page_of, perform, specification,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -29,29 +29,33 @@ const PAGE_BYTES: u64 = 1024;
 const PAGES: u64 = 200;
 
 /// Expected contents of a device: the value that was last written to each page.
-struct Model {
+struct ExpectedContents {
     /// Value that was last written to each page.
-    written: BTreeMap<u64, Value>,
+    written: BTreeMap<u64, BlockContent>,
     /// Generator of the random values.
     random: Xoshiro256PlusPlus,
     /// Version number of the last write, so that each value is new.
-    version: u64,
+    last_version_number: u64,
 }
 
-impl Model {
+impl ExpectedContents {
     /// Makes a model without written pages, whose random values follow from the seed.
     fn new(seed: u64) -> Self {
-        Self { written: BTreeMap::new(), random: Xoshiro256PlusPlus::seed_from_u64(seed), version: 0 }
+        Self {
+            written: BTreeMap::new(),
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            last_version_number: 0,
+        }
     }
 
     /// Writes a page of the device. One in three pages gets a content that other pages have, and one in three
     /// overwrites changes only a few bytes.
     fn write(&mut self, device: &mut LiveDevice, page: u64) {
-        self.version += 1;
+        self.last_version_number += 1;
         let value = if self.random.random_range(0..3) == 0 {
-            (SHARED, self.random.random_range(0..30))
+            (OWNER_OF_SHARED_CONTENT, self.random.random_range(0..30))
         } else {
-            (1 + page, self.version)
+            (1 + page, self.last_version_number)
         };
         perform(device, Op::Write(page, value)).expect("a write needs nothing that is lost");
         self.written.insert(page, value);
@@ -59,7 +63,7 @@ impl Model {
 
     /// Compares all readable pages of the device with what was written last. Returns the pages that cannot be read.
     /// `what` names the case in messages.
-    fn compare(&self, device: &mut LiveDevice, what: &str) -> BTreeSet<u64> {
+    fn compare_and_return_lost_pages(&self, device: &mut LiveDevice, what: &str) -> BTreeSet<u64> {
         let mut bytes = vec![0; PAGE_BYTES as usize];
         let mut lost = BTreeSet::new();
         for (&page, &value) in &self.written {
@@ -82,17 +86,17 @@ impl Model {
 
 /// Opens an image, which must succeed; `what` names the case in messages.
 fn reopen(files: MemoryFiles, what: &str) -> Image {
-    Image::open_on(files, PROCESS).unwrap_or_else(|error| panic!("{what}: {error}"))
+    Image::open_on(files, PROCESS_DURABILITY).unwrap_or_else(|error| panic!("{what}: {error}"))
 }
 
 /// Returns the files of an image after work that filled the device and left garbage, flushed but not closed.
-fn worked_on(design: &str, seed: u64) -> (MemoryFiles, Model) {
+fn image_files_and_expected_contents(design: &str, seed: u64) -> (MemoryFiles, ExpectedContents) {
     let mut files = MemoryFiles::default();
     let image_header =
         specification(design, PAGE_BYTES as u32).build_image_header(7).expect("the device fits");
     create_on(&mut files, &image_header).expect("memory takes everything");
     let mut image = reopen(files, design);
-    let mut model = Model::new(seed);
+    let mut model = ExpectedContents::new(seed);
     (0..PAGES).for_each(|page| model.write(&mut image.device, page));
     for _ in 0..600 {
         let page = model.random.random_range(0..PAGES / 4);
@@ -104,7 +108,7 @@ fn worked_on(design: &str, seed: u64) -> (MemoryFiles, Model) {
 
 /// Flips a byte in the data of one in `share` flash pages, and in more pages until a logical page is lost. Returns the
 /// lost pages.
-fn damage(files: &mut MemoryFiles, model: &mut Model, design: &str, share: u64) -> BTreeSet<u64> {
+fn damage(files: &mut MemoryFiles, model: &mut ExpectedContents, design: &str, share: u64) -> BTreeSet<u64> {
     let layout = Layout::new(&ImageHeader::decode(files.bytes(ImageFile::ImageHeader)).expect("it is whole"));
     let pages = layout.geometry.pages();
     for k in 0.. {
@@ -112,7 +116,7 @@ fn damage(files: &mut MemoryFiles, model: &mut Model, design: &str, share: u64) 
         let at = layout.data_offset(ppn) + model.random.random_range(0..PAGE_BYTES);
         files.bytes_mut(ImageFile::Flash)[at as usize] ^= 0x10;
         if k + 1 >= pages / share {
-            let lost = model.compare(&mut reopen(files.clone(), design).device, design);
+            let lost = model.compare_and_return_lost_pages(&mut reopen(files.clone(), design).device, design);
             if !lost.is_empty() {
                 return lost;
             }
@@ -123,8 +127,8 @@ fn damage(files: &mut MemoryFiles, model: &mut Model, design: &str, share: u64) 
 
 /// Writes ten times the capacity to the logical pages that are not lost, with restarts in between. Checks that lost
 /// pages stay lost and are found by an audit until they are written or trimmed. Returns the number of lost pages.
-fn write_over_damage_and_restarts(design: &str, seed: u64, share: u64) -> usize {
-    let (mut files, mut model) = worked_on(design, seed);
+fn overwrite_damaged_image_between_restarts(design: &str, seed: u64, share: u64) -> usize {
+    let (mut files, mut model) = image_files_and_expected_contents(design, seed);
     let lost = damage(&mut files, &mut model, design, share);
     let what = format!("{design}, seed {seed}");
     for _ in 0..4 {
@@ -136,7 +140,7 @@ fn write_over_damage_and_restarts(design: &str, seed: u64, share: u64) -> usize 
             }
         }
         image.device.flush().expect("a flush needs nothing that is lost");
-        assert_eq!(model.compare(&mut image.device, &what), lost, "{what}");
+        assert_eq!(model.compare_and_return_lost_pages(&mut image.device, &what), lost, "{what}");
         files = files_of(image);
     }
     let audited = audit_backing(files.clone()).expect("it can be looked at");
@@ -146,7 +150,7 @@ fn write_over_damage_and_restarts(design: &str, seed: u64, share: u64) -> usize 
     let sentence =
         format!("logical page {first} ({PAGE_BYTES} bytes from byte {}) is lost", first * PAGE_BYTES);
     assert!(audited.findings.iter().any(|finding| finding.starts_with(&sentence)), "{:?}", audited.findings);
-    assert_old_readers_find_damage(&files, &audited.lost_pages);
+    assert_readers_without_lost_page_flag_find_damage(&files, &audited.lost_pages);
     let mut image = reopen(files, &what);
     for (k, &page) in lost.iter().enumerate() {
         if k % 2 == 0 {
@@ -156,7 +160,7 @@ fn write_over_damage_and_restarts(design: &str, seed: u64, share: u64) -> usize 
             model.written.remove(&page);
         }
     }
-    assert_eq!(model.compare(&mut image.device, &what), BTreeSet::new(), "{what}");
+    assert_eq!(model.compare_and_return_lost_pages(&mut image.device, &what), BTreeSet::new(), "{what}");
     image.device.flush().expect("nothing is lost");
     let audited = audit_backing(files_of(image)).expect("it can be looked at");
     assert!(audited.lost_pages.is_empty(), "{what}: {:?}", audited.findings);
@@ -165,7 +169,7 @@ fn write_over_damage_and_restarts(design: &str, seed: u64, share: u64) -> usize 
 
 /// Checks that a reader without knowledge of lost pages finds them damaged. It would compare their zeros with a
 /// checksum that does not match.
-fn assert_old_readers_find_damage(files: &MemoryFiles, lost: &[(Lpn, Ppn)]) {
+fn assert_readers_without_lost_page_flag_find_damage(files: &MemoryFiles, lost: &[(Lpn, Ppn)]) {
     let flash = files.bytes(ImageFile::Flash);
     let layout = Layout::new(&ImageHeader::decode(files.bytes(ImageFile::ImageHeader)).expect("it is whole"));
     for &(_, ppn) in lost {
@@ -185,7 +189,7 @@ fn assert_old_readers_find_damage(files: &MemoryFiles, lost: &[(Lpn, Ppn)]) {
 }
 
 /// Returns the number of random seeds to test: that of `WEARWELL_DAMAGE_SEEDS`, for a long run, or a small default.
-fn seeds() -> u64 {
+fn seed_count() -> u64 {
     std::env::var("WEARWELL_DAMAGE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(6)
 }
 
@@ -195,9 +199,10 @@ fn seeds() -> u64 {
 fn an_image_with_unreadable_pages_accepts_ten_capacities_of_writes() {
     for design in DESIGNS.into_iter().filter(|design| !matches!(*design, "dftl" | "wearwell")) {
         for share in [100, 20] {
-            let lost: usize =
-                (0..seeds()).map(|seed| write_over_damage_and_restarts(design, seed, share)).sum();
-            println!("{design}: one page in {share}, {lost} logical pages lost over {} images", seeds());
+            let lost: usize = (0..seed_count())
+                .map(|seed| overwrite_damaged_image_between_restarts(design, seed, share))
+                .sum();
+            println!("{design}: one page in {share}, {lost} logical pages lost over {} images", seed_count());
         }
     }
 }
@@ -207,7 +212,7 @@ fn an_image_with_unreadable_pages_accepts_ten_capacities_of_writes() {
 #[test]
 fn damaged_spare_areas_do_not_stop_garbage_collection() {
     for design in ["delta", "integrated"] {
-        let (files, mut model) = worked_on(design, 5);
+        let (files, mut model) = image_files_and_expected_contents(design, 5);
         let layout =
             Layout::new(&ImageHeader::decode(files.bytes(ImageFile::ImageHeader)).expect("it is whole"));
         let mut image = reopen(files, design);
@@ -228,7 +233,7 @@ fn damaged_spare_areas_do_not_stop_garbage_collection() {
             model.write(&mut image.device, page);
         }
         image.device.flush().expect("a flush needs nothing that is lost");
-        model.compare(&mut image.device, design);
+        model.compare_and_return_lost_pages(&mut image.device, design);
         image.device.check().expect("every law holds");
     }
 }
@@ -237,7 +242,7 @@ fn damaged_spare_areas_do_not_stop_garbage_collection() {
 fn a_scrub_finds_damaged_pages_and_health_counts_them() {
     let (lines, _guard) = Lines::of_this_thread();
     for design in DESIGNS {
-        let (files, model) = worked_on(design, 3);
+        let (files, model) = image_files_and_expected_contents(design, 3);
         let image = reopen(files, design);
         let identity = image.health_facts();
         let mut device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
@@ -256,7 +261,7 @@ fn a_scrub_finds_damaged_pages_and_health_counts_them() {
         let clean = ask(&mut device, "scrub");
         assert_eq!(clean["lost_logical_pages"], 0, "{design}: {clean}");
         assert!(clean["read_pages"].as_u64() > Some(20) && lines.get().is_empty(), "{design}: {clean}");
-        let (mut device, lost) = damaged_unseen(device, &model);
+        let (mut device, lost) = damage_needed_page_without_reading_it(device, &model);
         let found = ask(&mut device, "scrub");
         assert_eq!(found["lost_logical_pages"], lost.len(), "{design}: {found}");
         let offsets = found["lost"].as_array().expect("a list").iter().map(|one| one["offset"].as_u64());
@@ -281,7 +286,10 @@ fn a_scrub_finds_damaged_pages_and_health_counts_them() {
 
 /// Damages a flash page that a logical page needs, without reading it. Returns the device, and the logical pages that
 /// are lost by the damage.
-fn damaged_unseen(device: FlashDevice, model: &Model) -> (FlashDevice, BTreeSet<u64>) {
+fn damage_needed_page_without_reading_it(
+    device: FlashDevice,
+    model: &ExpectedContents,
+) -> (FlashDevice, BTreeSet<u64>) {
     let identity = device.health_facts().clone();
     let mut device = device.into_live_device();
     let pages = device.geometry().pages() as u32;
@@ -290,7 +298,7 @@ fn damaged_unseen(device: FlashDevice, model: &Model) -> (FlashDevice, BTreeSet<
     medium_of_mut(&mut device).make_uncorrectable(ppn);
     // Another device over the same files reads every page.
     let files = medium_of(&device).backing().clone();
-    let lost = model.compare(&mut reopen(files, "a copy").device, "a copy");
+    let lost = model.compare_and_return_lost_pages(&mut reopen(files, "a copy").device, "a copy");
     let mut device = FlashDevice::new(device, identity).expect("it keeps bytes");
     device.log_known_damage();
     (device, lost)

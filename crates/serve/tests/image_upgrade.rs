@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use image_support::{MemoryFiles, PROCESS};
+use image_support::{MemoryFiles, PROCESS_DURABILITY};
 use wearwell_serve::image::{
     AuditVerdict, Backing as _, Image, ImageError, ImageFile, OpenImageFiles, audit, upgrade, upgrade_on,
 };
@@ -20,8 +20,8 @@ use crate::image_support;
 const PAGE_BYTES: usize = 4096;
 /// Number of logical pages of the archived images.
 const PAGES: u64 = 128;
-/// Designs of the archived images of version 1, in this order: a `process` session that was killed, a `host` session
-/// that was killed, a session that closed its image, and a design with its map on flash.
+/// Designs of the archived images of format version 1. Their last sessions, in this order: killed with durability
+/// `process`, killed with durability `host`, and closed properly. The fourth design has its map on flash.
 const DESIGNS: [&str; 4] = ["page-map", "remap", "integrated", "wearwell"];
 
 /// An unpacked archive: an image of format version 1, and the expected contents of its pages.
@@ -30,12 +30,12 @@ struct Archive {
     _directory: tempfile::TempDir,
     /// Path of the image.
     image: PathBuf,
-    /// For each page that was written, the two numbers from which its content is made.
-    pages: BTreeMap<u64, (u64, u64)>,
+    /// For each page that was written: the page number and version from which [`content`] makes its content.
+    content_numbers_by_page: BTreeMap<u64, (u64, u64)>,
 }
 
 /// Unpacks the archive of the image of this design.
-fn unpacked(design: &str) -> Archive {
+fn unpack_archive(design: &str) -> Archive {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let name = format!("v1-{design}");
     let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/version1/{name}.tar.xz"));
@@ -49,12 +49,12 @@ fn unpacked(design: &str) -> Archive {
     };
     Archive {
         image: directory.path().join(name),
-        pages: text.lines().map(line).collect(),
+        content_numbers_by_page: text.lines().map(line).collect(),
         _directory: directory,
     }
 }
 
-/// Makes the content of a page from the two numbers in the archive.
+/// Makes the content of a page from a page number and a version, which the archive stores for each page.
 fn content(page: u64, version: u64) -> Vec<u8> {
     let mut bytes = format!("page {page} version {version}\n").repeat(300).into_bytes();
     bytes.truncate(PAGE_BYTES);
@@ -68,8 +68,10 @@ impl Archive {
         let mut bytes = vec![0; PAGE_BYTES];
         for page in 0..PAGES {
             image.device.read(page * PAGE_BYTES as u64, &mut bytes).expect("nothing is lost");
-            let expected =
-                self.pages.get(&page).map_or(vec![0; PAGE_BYTES], |&(page, version)| content(page, version));
+            let expected = self
+                .content_numbers_by_page
+                .get(&page)
+                .map_or(vec![0; PAGE_BYTES], |&(page, version)| content(page, version));
             assert!(bytes == expected, "{what}: page {page}");
         }
         image.device.check().expect("the laws hold");
@@ -90,15 +92,16 @@ impl Archive {
 #[test]
 fn an_image_of_version_1_is_refused_until_upgraded_and_then_holds_all_data() {
     for design in DESIGNS {
-        let archive = unpacked(design);
-        let refused = Image::open(&archive.image, PROCESS).map(drop).expect_err("it is of version 1");
+        let archive = unpack_archive(design);
+        let refused =
+            Image::open(&archive.image, PROCESS_DURABILITY).map(drop).expect_err("it is of version 1");
         assert!(matches!(refused, ImageError::UnsupportedVersion { image_version: 1, .. }), "{refused}");
         assert!(refused.to_string().ends_with("upgrade the image with `wearwell upgrade`"), "{refused}");
         let image_header = upgrade(&archive.image).expect("it is whole");
         assert_eq!(image_header.design, design);
         let report = audit(&archive.image).expect("an image");
         assert_eq!((report.verdict, report.findings), (AuditVerdict::Clean, vec![]), "{design}");
-        let mut image = Image::open(&archive.image, PROCESS).expect("it was brought up");
+        let mut image = Image::open(&archive.image, PROCESS_DURABILITY).expect("it was brought up");
         archive.compare(&mut image, design);
         image.close().expect("the disk takes it");
         let again = upgrade(&archive.image).map(drop).expect_err("there is nothing to do");
@@ -114,11 +117,11 @@ fn an_image_of_version_1_is_refused_until_upgraded_and_then_holds_all_data() {
 #[test]
 fn an_image_upgrade_interrupted_between_any_two_writes_can_be_repeated() {
     for design in DESIGNS {
-        let archive = unpacked(design);
+        let archive = unpack_archive(design);
         let mut files = archive.files();
         files.log = Some(Vec::new());
         let kept = std::sync::Arc::new(std::sync::Mutex::new(MemoryFiles::default()));
-        files.on_last_sync = Some(kept.clone());
+        files.files_at_last_sync = Some(kept.clone());
         upgrade_on(files).expect("it is whole");
         let log = kept.lock().expect("nobody failed").log.clone().expect("it was recorded");
         let (mut old, mut new) = (0, 0);
@@ -127,7 +130,7 @@ fn an_image_upgrade_interrupted_between_any_two_writes_can_be_repeated() {
             // Most writes are OOB and come one after the other.
             if k % 7 == 0 || k + 100 > log.len() {
                 let what = format!("{design} ended before write {k}");
-                match Image::open_on(ended.clone(), PROCESS) {
+                match Image::open_on(ended.clone(), PROCESS_DURABILITY) {
                     Ok(mut image) => {
                         archive.compare(&mut image, &what);
                         new += 1;
@@ -153,7 +156,7 @@ fn an_image_upgrade_interrupted_between_any_two_writes_can_be_repeated() {
 /// A damaged image is not upgraded: it stays an unchanged image of version 1.
 #[test]
 fn an_upgrade_leaves_a_damaged_image_of_version_1_unchanged() {
-    let archive = unpacked("page-map");
+    let archive = unpack_archive("page-map");
     let nvram = archive.image.join("nvram");
     let mut bytes = fs::read(&nvram).expect("it is in the archive");
     bytes[20] ^= 1;

@@ -9,7 +9,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use common::client::FLUSH;
+use common::client::NBD_CMD_FLUSH;
 use common::{DESIGNS, MIB, PAGE_BYTES, Random, ServedDevice};
 use serde_json::Value;
 use wearwell_serve::ListenAddress;
@@ -18,7 +18,7 @@ use wearwell_serve::http::{HTTP_TRANSFER_TIMEOUT, REQUEST_HEADER_MAX_BYTES};
 use crate::common;
 
 /// Serves a device of this design with metrics, and returns the server and the address of the metrics.
-fn with_metrics(design: &str) -> (ServedDevice, SocketAddr) {
+fn serve_device_with_metrics(design: &str) -> (ServedDevice, SocketAddr) {
     let mut served = ServedDevice::new(design, 8 * MIB);
     let any = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
     let Ok(ListenAddress::Tcp(address)) = served.server().open_metrics(&any) else {
@@ -104,8 +104,9 @@ impl Exposition {
 }
 
 /// Sends a command to the control socket and returns its answer.
-fn control(served: &ServedDevice, command: &str) -> Value {
-    let mut lines = BufReader::new(UnixStream::connect(served.control()).expect("the server listens"));
+fn send_control_command(served: &ServedDevice, command: &str) -> Value {
+    let mut lines =
+        BufReader::new(UnixStream::connect(served.control_socket_path()).expect("the server listens"));
     writeln!(lines.get_mut(), "{{\"command\": \"{command}\"}}").unwrap();
     let mut reply = String::new();
     lines.read_line(&mut reply).unwrap();
@@ -115,16 +116,19 @@ fn control(served: &ServedDevice, command: &str) -> Value {
 #[test]
 fn prometheus_metrics_equal_the_figures_of_stats_and_health() {
     for design in DESIGNS {
-        let (served, address) = with_metrics(design);
+        let (served, address) = serve_device_with_metrics(design);
         let (mut client, mut random) = (served.client(), Random::new(8));
         for number in 0..6000 {
             let byte = if number % 3 == 0 { 1 } else { random.next_u64() as u8 };
             client.write(random.below(2048) * PAGE_BYTES, &[byte; 4096]);
         }
         client.read(0, 8192);
-        client.request_successfully(FLUSH, 0, 0, 0, &[]);
-        let (metrics, stats, health) =
-            (scrape(address), control(&served, "stats"), control(&served, "health"));
+        client.request_successfully(NBD_CMD_FLUSH, 0, 0, 0, &[]);
+        let (metrics, stats, health) = (
+            scrape(address),
+            send_control_command(&served, "stats"),
+            send_control_command(&served, "health"),
+        );
         let number = |value: &Value| value.as_f64().unwrap();
         for key in
             ["host_writes", "host_page_writes", "deduplicated_writes", "recycled_writes", "delta_writes"]
@@ -158,9 +162,9 @@ fn prometheus_metrics_equal_the_figures_of_stats_and_health() {
 /// A counter that is added to the answer of `stats` or `health` has to be listed as a metric or as an exception here.
 #[test]
 fn every_figure_of_stats_and_health_is_exported_as_a_metric() {
-    /// Fields of `stats` and `health` that are not exported under their name: sums over causes, units of an NVMe log
-    /// whose bytes and pages are exported, and words.
-    const OTHERWISE: [&str; 17] = [
+    /// Fields of `stats` and `health` that are not exported under their name. They are sums over causes, units of an
+    /// NVMe log (exported in bytes and pages instead), and texts.
+    const FIELDS_NOT_EXPORTED_BY_NAME: [&str; 17] = [
         "ok",
         "design",
         "programs",
@@ -179,12 +183,12 @@ fn every_figure_of_stats_and_health_is_exported_as_a_metric() {
         "percent_free_blocks",
         "",
     ];
-    let (served, address) = with_metrics("page-map");
+    let (served, address) = serve_device_with_metrics("page-map");
     let metrics = scrape(address);
-    let answers = [control(&served, "stats"), control(&served, "health")];
+    let answers = [send_control_command(&served, "stats"), send_control_command(&served, "health")];
     let keys: BTreeSet<String> =
         answers.iter().flat_map(|answer| answer.as_object().unwrap().keys().cloned()).collect();
-    let told = keys.iter().filter(|key| !OTHERWISE.contains(&key.as_str())).count();
+    let told = keys.iter().filter(|key| !FIELDS_NOT_EXPORTED_BY_NAME.contains(&key.as_str())).count();
     let families: BTreeSet<&str> =
         metrics.samples.keys().map(|series| series.split('{').next().unwrap()).collect();
     assert_eq!(families.len(), told + 1, "one family for each and one for the design: {families:?}");
@@ -193,7 +197,7 @@ fn every_figure_of_stats_and_health_is_exported_as_a_metric() {
 
 #[test]
 fn the_metrics_port_refuses_requests_other_than_scrapes() {
-    let (served, address) = with_metrics("page-map");
+    let (served, address) = serve_device_with_metrics("page-map");
     let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(2 * REQUEST_HEADER_MAX_BYTES));
     for (request, status) in [
         ("GET / HTTP/1.1\r\n\r\n", "404 Not Found"),
@@ -229,10 +233,10 @@ fn metrics_are_served_only_on_loopback_addresses() {
 #[test]
 fn hostile_and_slow_metrics_clients_delay_no_other_client() {
     /// Number of clients that send nothing.
-    const SILENT: usize = 200;
-    let (served, address) = with_metrics("page-map");
+    const SILENT_CLIENTS: usize = 200;
+    let (served, address) = serve_device_with_metrics("page-map");
     let mut good = served.client();
-    let silent: Vec<TcpStream> = (0..SILENT).map(|_| connect(address)).collect();
+    let silent: Vec<TcpStream> = (0..SILENT_CLIENTS).map(|_| connect(address)).collect();
     let (began, mut random) = (Instant::now(), Random::new(9));
     let mut dripping = connect(address);
     let mut is_dropped = false;

@@ -18,19 +18,19 @@ use wearwell_trace::OpenOptions;
 use crate::common;
 
 /// Size of the device, bytes.
-const SIZE: u64 = 4 * MIB;
+const DEVICE_BYTES: u64 = 4 * MIB;
 
 /// Sends random requests: writes of random size and address with `contents` distinct contents, and trims, zeroes,
 /// flushes and reads among them. `with_remaps` is the control socket for remaps.
-fn work(client: &mut Client, contents: u64, with_remaps: Option<&Path>) {
+fn send_random_requests(client: &mut Client, contents: u64, with_remaps: Option<&Path>) {
     /// Number of requests that are sent.
     const OPERATIONS: u64 = 6000;
     let mut random = Random::new(21);
     let mut control = with_remaps.map(|path| std::os::unix::net::UnixStream::connect(path).unwrap());
     for _ in 0..OPERATIONS {
-        let sector = random.below(SIZE / 512);
-        let sectors = (1 + random.below(24)).min(SIZE / 512 - sector);
-        let (page, pages) = (sector / 8, (1 + random.below(3)).min(SIZE / PAGE_BYTES - sector / 8));
+        let sector = random.below(DEVICE_BYTES / 512);
+        let sectors = (1 + random.below(24)).min(DEVICE_BYTES / 512 - sector);
+        let (page, pages) = (sector / 8, (1 + random.below(3)).min(DEVICE_BYTES / PAGE_BYTES - sector / 8));
         let (offset, len) = (page * PAGE_BYTES, (pages * PAGE_BYTES) as u32);
         match random.below(100) {
             0..60 => {
@@ -38,10 +38,12 @@ fn work(client: &mut Client, contents: u64, with_remaps: Option<&Path>) {
                 client.write(offset, &content);
             }
             60..70 => client.write(sector * 512, &vec![random.below(3) as u8; sectors as usize * 512]),
-            70..78 => client.request_successfully(TRIM, 0, sector * 512, sectors as u32 * 512, &[]),
-            78..82 => client.request_successfully(WRITE_ZEROES, NO_HOLE, offset, len, &[]),
+            70..78 => client.request_successfully(NBD_CMD_TRIM, 0, sector * 512, sectors as u32 * 512, &[]),
+            78..82 => {
+                client.request_successfully(NBD_CMD_WRITE_ZEROES, NBD_CMD_FLAG_NO_HOLE, offset, len, &[])
+            }
             82..95 => drop(client.read(sector * 512, sectors as u32 * 512)),
-            95..98 => client.request_successfully(FLUSH, 0, 0, 0, &[]),
+            95..98 => client.request_successfully(NBD_CMD_FLUSH, 0, 0, 0, &[]),
             _ => remap(control.as_mut(), &mut random),
         }
     }
@@ -51,7 +53,7 @@ fn work(client: &mut Client, contents: u64, with_remaps: Option<&Path>) {
 fn remap(control: Option<&mut std::os::unix::net::UnixStream>, random: &mut Random) {
     use std::io::{BufRead as _, Write as _};
     let Some(control) = control else { return };
-    let [target, source] = [0, 1].map(|_| random.below(SIZE / PAGE_BYTES) * PAGE_BYTES);
+    let [target, source] = [0, 1].map(|_| random.below(DEVICE_BYTES / PAGE_BYTES) * PAGE_BYTES);
     let mode = if random.below(2) == 0 || target == source { "copy" } else { "move" };
     let command = format!(
         "{{\"command\":\"remap\",\"mode\":\"{mode}\",\"ranges\":[{{\"target\":{target},\
@@ -87,17 +89,17 @@ fn live_operation_counts(stats: &Stats) -> [Counts; 3] {
 
 /// Records random work on a live device of this design, replays the recording, and checks that both did the same flash
 /// operations.
-fn assert_replays_alike(design: &str, settings: &[&str], file: &str, remaps: bool) {
-    let specification = MemoryDeviceSpecification::new(design, config(settings), Some(SIZE)).unwrap();
+fn assert_replay_repeats_flash_operations(design: &str, settings: &[&str], file: &str, remaps: bool) {
+    let specification = MemoryDeviceSpecification::new(design, config(settings), Some(DEVICE_BYTES)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(file);
     let mut device = specification.build().unwrap();
     device.record_trace_to(&path, &specification.config.to_toml()).unwrap();
     let served = ServedDevice::of(device);
-    let control = served.control();
+    let control = served.control_socket_path();
     // So many that something is left to collect where equal pages are stored once and compressed.
     let contents = if design == "integrated" { 20_000 } else { 150 };
-    work(&mut served.client(), contents, remaps.then_some(&control));
+    send_random_requests(&mut served.client(), contents, remaps.then_some(&control));
     let mut device = served.stop();
     let requests = device.end_recording().unwrap().expect("it was recorded");
     let stats = device.device().stats();
@@ -118,25 +120,25 @@ fn assert_replays_alike(design: &str, settings: &[&str], file: &str, remaps: boo
 #[test]
 fn a_recording_with_fingerprints_replays_with_equal_flash_counts_on_designs_that_compare_contents() {
     for design in ["page-map", "recyclable", "remap"] {
-        assert_replays_alike(design, &[], "run.wwt", true);
+        assert_replay_repeats_flash_operations(design, &[], "run.wwt", true);
     }
 }
 
 #[test]
 fn a_recording_of_a_device_with_a_write_buffer_replays_with_equal_flash_counts() {
-    assert_replays_alike("page-map", &["buffer.pages=32"], "run.wwt", false);
+    assert_replay_repeats_flash_operations("page-map", &["buffer.pages=32"], "run.wwt", false);
 }
 
 #[test]
 fn captures_with_page_bytes_replay_with_equal_flash_counts_on_delta_and_compressing_designs() {
-    assert_replays_alike("delta", &[], "run.ops", false);
-    assert_replays_alike("integrated", &[], "run.ops", false);
-    assert_replays_alike("integrated", &["lifetime.schemes=compression"], "run.ops", false);
+    assert_replay_repeats_flash_operations("delta", &[], "run.ops", false);
+    assert_replay_repeats_flash_operations("integrated", &[], "run.ops", false);
+    assert_replay_repeats_flash_operations("integrated", &["lifetime.schemes=compression"], "run.ops", false);
 }
 
 #[test]
 fn a_failed_recording_is_reported_and_the_device_continues() {
-    let specification = common::specification("page-map", SIZE);
+    let specification = common::specification("page-map", DEVICE_BYTES);
     let folder = tempfile::tempdir().unwrap();
     let mut device = specification.build().unwrap();
     let error = device.record_trace_to(&folder.path().join("no/such/folder.wwt"), "").unwrap_err();

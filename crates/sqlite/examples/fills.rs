@@ -8,9 +8,9 @@
 //! afterwards the database is checked (`integrity_check`) and compared row by row with that of the first run. `SCALE`
 //! 0.1 writes a tenth of the rows.
 //!
-//! Settings of the paper and of `db_bench_sqlite3`: pages of 4 KiB, `synchronous=NORMAL`, one table with a 16-byte key
-//! and a value that is half random, `REPLACE` by prepared statement, `locking_mode=exclusive`, checkpoints every 1000
-//! pages.
+//! Settings of the Remap-SSD paper and of `db_bench_sqlite3`: pages of 4 KiB, `synchronous=NORMAL`, one table with a
+//! 16-byte key and a value that is half random, `REPLACE` by prepared statement, `locking_mode=exclusive`, checkpoints
+//! every 1000 pages.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -33,23 +33,71 @@ struct Workload {
     /// Whether keys are written in random order; otherwise in ascending order.
     is_random: bool,
     /// Number of rows that are written at scale 1.
-    values: u64,
+    row_count: u64,
     /// Size of each value, bytes.
     value_bytes: usize,
     /// Number of rows per transaction.
-    batch: u64,
+    rows_per_transaction: u64,
 }
 
 /// All workloads of the comparison.
 const WORKLOADS: [Workload; 8] = [
-    Workload { name: "fillseq-100", is_random: false, values: 100_000, value_bytes: 100, batch: 1 },
-    Workload { name: "fillseq-100-batch", is_random: false, values: 100_000, value_bytes: 100, batch: 100 },
-    Workload { name: "fillseq-4000", is_random: false, values: 20_000, value_bytes: 4000, batch: 1 },
-    Workload { name: "fillseq-16k", is_random: false, values: 15_000, value_bytes: 16_384, batch: 1 },
-    Workload { name: "fillrandom-100", is_random: true, values: 100_000, value_bytes: 100, batch: 1 },
-    Workload { name: "fillrandom-100-batch", is_random: true, values: 100_000, value_bytes: 100, batch: 100 },
-    Workload { name: "fillrandom-4000", is_random: true, values: 20_000, value_bytes: 4000, batch: 1 },
-    Workload { name: "fillrandom-16k", is_random: true, values: 16_000, value_bytes: 16_384, batch: 1 },
+    Workload {
+        name: "fillseq-100",
+        is_random: false,
+        row_count: 100_000,
+        value_bytes: 100,
+        rows_per_transaction: 1,
+    },
+    Workload {
+        name: "fillseq-100-batch",
+        is_random: false,
+        row_count: 100_000,
+        value_bytes: 100,
+        rows_per_transaction: 100,
+    },
+    Workload {
+        name: "fillseq-4000",
+        is_random: false,
+        row_count: 20_000,
+        value_bytes: 4000,
+        rows_per_transaction: 1,
+    },
+    Workload {
+        name: "fillseq-16k",
+        is_random: false,
+        row_count: 15_000,
+        value_bytes: 16_384,
+        rows_per_transaction: 1,
+    },
+    Workload {
+        name: "fillrandom-100",
+        is_random: true,
+        row_count: 100_000,
+        value_bytes: 100,
+        rows_per_transaction: 1,
+    },
+    Workload {
+        name: "fillrandom-100-batch",
+        is_random: true,
+        row_count: 100_000,
+        value_bytes: 100,
+        rows_per_transaction: 100,
+    },
+    Workload {
+        name: "fillrandom-4000",
+        is_random: true,
+        row_count: 20_000,
+        value_bytes: 4000,
+        rows_per_transaction: 1,
+    },
+    Workload {
+        name: "fillrandom-16k",
+        is_random: true,
+        row_count: 16_000,
+        value_bytes: 16_384,
+        rows_per_transaction: 1,
+    },
 ];
 
 /// A configuration of the drive: a design, and how the database uses it.
@@ -60,8 +108,9 @@ struct Device {
     parameters: &'static str,
 }
 
-/// Configurations of the comparison. The first is the baseline of the others. `remap` alone finds equal contents by
-/// itself; this is switched off in the rows that show the gain of the host's remaps.
+/// Configurations of the comparison. The first is the baseline of the others. The design `remap` can also deduplicate
+/// without remap commands of the host. The rows that show the gain of host remaps switch this off
+/// (`remap.dedup=false`).
 const DEVICES: [Device; 6] = [
     Device { name: "remap, remap=off", parameters: "design=remap&set=remap.dedup=false&remap=off" },
     Device { name: "remap, remap=on", parameters: "design=remap&set=remap.dedup=false&remap=on" },
@@ -74,15 +123,15 @@ const DEVICES: [Device; 6] = [
     Device { name: "delta", parameters: "design=delta&remap=off" },
 ];
 
-/// Registers the VFS for all later connections of this process.
-fn register() {
+/// Registers Wearwell's VFS with `SQLite` for all later connections of this process.
+fn register_vfs() {
     /// Type of an extension's entry point as `SQLite` expects it.
     type EntryPoint = unsafe extern "C" fn(
         *mut ffi::sqlite3,
         *mut *mut std::ffi::c_char,
         *const ffi::sqlite3_api_routines,
     ) -> std::ffi::c_int;
-    let entry = wearwell_sqlite::auto_extension as *const ();
+    let entry = wearwell_sqlite::initialise_as_auto_extension as *const ();
     // SAFETY: this is the entry point of an extension.
     let entry: EntryPoint = unsafe { std::mem::transmute(entry) };
     // SAFETY: as above.
@@ -90,7 +139,7 @@ fn register() {
     drop(Connection::open_in_memory());
 }
 
-/// Creates a database of this name on a new device in memory.
+/// Creates a database of this name on a new device in memory, which gets the parameters of `device`.
 fn open(name: &str, device: &Device, size_bytes: u64) -> rusqlite::Result<Connection> {
     let uri = format!("file:{name}?vfs=wearwell&memory=on&size={size_bytes}&{}", device.parameters);
     let flags =
@@ -104,17 +153,22 @@ fn open(name: &str, device: &Device, size_bytes: u64) -> rusqlite::Result<Connec
 }
 
 impl Workload {
-    /// Fills the table with `values` rows, whose keys and values are drawn from the seed, and makes a checkpoint.
-    fn fill(&self, connection: &Connection, values: u64) -> rusqlite::Result<()> {
+    /// Fills the table with `row_count` rows, whose keys and values are drawn from the seed, and makes a checkpoint.
+    fn fill(&self, connection: &Connection, row_count: u64) -> rusqlite::Result<()> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
         let mut statement = connection.prepare("replace into test(key, value) values(?1, ?2)")?;
-        for k in 0..values {
-            if self.batch > 1 && k % self.batch == 0 {
+        for k in 0..row_count {
+            if self.rows_per_transaction > 1 && k % self.rows_per_transaction == 0 {
                 connection.execute_batch("begin")?;
             }
-            let key = if self.is_random { random.next_u64() % values } else { k };
-            statement.execute((format!("{key:016}").as_bytes(), value(&mut random, self.value_bytes)))?;
-            if self.batch > 1 && (k % self.batch == self.batch - 1 || k == values - 1) {
+            let key = if self.is_random { random.next_u64() % row_count } else { k };
+            statement.execute((
+                format!("{key:016}").as_bytes(),
+                random_row_value(&mut random, self.value_bytes),
+            ))?;
+            if self.rows_per_transaction > 1
+                && (k % self.rows_per_transaction == self.rows_per_transaction - 1 || k == row_count - 1)
+            {
                 connection.execute_batch("commit")?;
             }
         }
@@ -124,7 +178,7 @@ impl Workload {
 
 /// Draws a value of `bytes` bytes. Its second half repeats the first, because values of `db_bench` compress to one
 /// half.
-fn value(random: &mut Xoshiro256PlusPlus, bytes: usize) -> Vec<u8> {
+fn random_row_value(random: &mut Xoshiro256PlusPlus, bytes: usize) -> Vec<u8> {
     let mut half = vec![0; bytes.div_ceil(2)];
     random.fill_bytes(&mut half);
     half.iter().chain(&half).copied().take(bytes).collect()
@@ -162,12 +216,12 @@ fn same_rows(a: &Connection, b: &Connection) -> rusqlite::Result<bool> {
     }
 }
 
-/// Returns the size, in bytes, of a device that database and log fill to three quarters, about as in the paper. It is
-/// measured on a larger device.
-fn size_for(workload: &Workload, values: u64) -> rusqlite::Result<u64> {
-    let raw_bytes = values * (workload.value_bytes as u64 + 100);
+/// Returns the size, in bytes, of a device that database and log fill to three quarters, about as in the Remap-SSD
+/// paper. The sizes of database and log are measured on a larger device.
+fn device_bytes_for(workload: &Workload, row_count: u64) -> rusqlite::Result<u64> {
+    let raw_bytes = row_count * (workload.value_bytes as u64 + 100);
     let connection = open("sizing", &DEVICES[0], (4 * raw_bytes + 64 * MIB).next_multiple_of(MIB))?;
-    workload.fill(&connection, values)?;
+    workload.fill(&connection, row_count)?;
     let database_bytes = number(&connection, "page_count")? * number(&connection, "page_size")?;
     // A log of 1000 pages and what one transaction adds.
     let log_bytes = 5 * MIB;
@@ -175,12 +229,12 @@ fn size_for(workload: &Workload, values: u64) -> rusqlite::Result<u64> {
 }
 
 /// Formats a number with thousands separators.
-fn count(number: u64) -> String {
+fn format_count(number: u64) -> String {
     with_thousands_separators(number as f64, 0)
 }
 
 /// Formats the numbers of programs by cause, without causes that have none.
-fn by_cause(programs: &Value) -> String {
+fn format_programs_by_cause(programs: &Value) -> String {
     let causes: BTreeMap<&str, u64> = programs
         .as_object()
         .into_iter()
@@ -190,20 +244,20 @@ fn by_cause(programs: &Value) -> String {
         })
         .collect();
     let shown: Vec<String> =
-        causes.iter().map(|(cause, &programs)| format!("{cause} {}", count(programs))).collect();
+        causes.iter().map(|(cause, &programs)| format!("{cause} {}", format_count(programs))).collect();
     shown.join(", ")
 }
 
 /// Runs a workload on all configurations and prints one row of the table for each.
 fn run(workload: &Workload, scale: f64) -> rusqlite::Result<()> {
-    let values = ((workload.values as f64 * scale) as u64).max(100);
-    let size_bytes = size_for(workload, values)?;
+    let row_count = ((workload.row_count as f64 * scale) as u64).max(100);
+    let size_bytes = device_bytes_for(workload, row_count)?;
     let mut first: Option<(Connection, u64)> = None;
     for device in &DEVICES {
         let started = Instant::now();
         let name = format!("{}-{}", workload.name, device.name.replace([' ', ',', '='], "-"));
         let connection = open(&name, device, size_bytes)?;
-        workload.fill(&connection, values)?;
+        workload.fill(&connection, row_count)?;
         let stats = stats(&connection)?;
         let seconds = started.elapsed().as_secs_f64();
         let of_device = |name: &str| stats["device"][name].as_u64().unwrap_or(0);
@@ -216,12 +270,12 @@ fn run(workload: &Workload, scale: f64) -> rusqlite::Result<()> {
             workload.name,
             size_bytes / MIB,
             device.name,
-            count(of_device("host_page_writes")),
-            count(stats["vfs"]["checkpoint_copies"].as_u64().unwrap_or(0)),
-            count(of_device("bound_pages_by_remap")),
-            count(programs),
-            by_cause(&stats["device"]["programs_by_cause"]),
-            count(of_device("erases")),
+            format_count(of_device("host_page_writes")),
+            format_count(stats["vfs"]["checkpoint_copies"].as_u64().unwrap_or(0)),
+            format_count(of_device("bound_pages_by_remap")),
+            format_count(programs),
+            format_programs_by_cause(&stats["device"]["programs_by_cause"]),
+            format_count(of_device("erases")),
             100.0 * (programs as f64 / baseline as f64 - 1.0),
         );
         eprintln!("{name}: {seconds:.1} s");
@@ -238,7 +292,7 @@ fn main() -> rusqlite::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let scale = arguments.first().map_or(1.0, |text| text.parse().expect("SCALE is a number, such as 0.1"));
     let wanted = &arguments[arguments.len().min(1)..];
-    register();
+    register_vfs();
     println!(
         "SQLite {}, {scale} times the rows of each workload, seed {SEED}. Every database passed integrity_check, and its rows equal those of the baseline.\n",
         rusqlite::version()

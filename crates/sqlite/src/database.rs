@@ -38,7 +38,7 @@ pub(crate) struct Database {
     device_identity: String,
     /// Resolved path of the directory of the database's image; `None` if its device is no image in this process.
     image_directory: Option<PathBuf>,
-    /// Files and locks, behind a lock.
+    /// Files and `SQLite` locks of the database, protected by a mutex.
     state: Mutex<DatabaseState>,
 }
 
@@ -74,7 +74,7 @@ impl Database {
     /// Returns the open database to which the journal or log `name` belongs, and the kind of the file.
     pub(crate) fn find_database_of_journal_or_log(name: &str) -> Option<(Arc<Self>, FileKind)> {
         let open = lock_open_databases();
-        let mut kinds = FileKind::FOUND_BY_NAME.into_iter();
+        let mut kinds = FileKind::KINDS_FOUND_BY_FILE_NAME.into_iter();
         kinds.find_map(|kind| Some((find_by_name(&open, name.strip_suffix(kind.suffix())?)?, kind)))
     }
 
@@ -90,14 +90,14 @@ impl Database {
             return if is_same {
                 Ok(database)
             } else {
-                Err(Error::OpenWithOtherParameters { name: name.to_owned() })
+                Err(Error::DatabaseOpenWithOtherParameters { name: name.to_owned() })
             };
         }
         if let Some(directory) = resolved_image_directory(options)
             && let Some(user) = find_by_image(&open, &directory)
         {
-            let place = directory.display().to_string();
-            return Err(Error::ImageOpenUnderOtherName { place, name: user.name.clone() });
+            let image_path = directory.display().to_string();
+            return Err(Error::ImageOpenUnderOtherName { image_path, open_database_name: user.name.clone() });
         }
         let state = DatabaseState {
             files: DatabaseFiles::open(open_drive(options, may_create)?, options.remaps_checkpoints)?,

@@ -13,12 +13,12 @@
 //!
 //! Invariants:
 //! - A sync stores every file on the device, then the directory, then flushes the device.
-//! - A directory without given-up extents is durable before the contents of these extents are trimmed or another file
-//!   gets them. So the deletion of a journal, which commits a transaction, is durable when it returns.
+//! - Before an extent that a file gave up is trimmed or given to another file, a directory that no longer lists it is
+//!   durable. So the deletion of a journal, which commits a transaction, is durable when it returns.
 //! - The log is extended only while the database has room for all pages in the log. So a full device can be
 //!   checkpointed.
-//! - The recorded length of a log is rounded up to whole groups, so it covers at least what was written. The checksum
-//!   of `SQLite` rejects what is not a frame.
+//! - The recorded length of a log is rounded up to whole groups of frames (frames whose headers share a page), so it
+//!   covers at least what was written. The checksum of `SQLite` rejects what is not a frame.
 
 use std::collections::BTreeMap;
 
@@ -88,8 +88,8 @@ pub struct DatabaseFiles {
     wal_len_bytes: u64,
     /// Length that the database file will have after a checkpoint of the whole write-ahead log, bytes.
     database_len_after_checkpoint_bytes: u64,
-    /// Frame payload (database page) that a write to the database may repeat; `None` if none was read, or if it was
-    /// overwritten.
+    /// Frame of the write-ahead log that was read last, because the next write to the database may repeat its page.
+    /// `None` if no frame was read yet, or if the frame was overwritten since.
     last_wal_read: Option<LastReadWalFrame>,
     /// Whether copies from the write-ahead log to the database become remaps instead of writes.
     remaps_checkpoints: bool,
@@ -102,7 +102,7 @@ impl DatabaseFiles {
     /// empty directory. `remaps` states whether checkpoints become remaps.
     ///
     /// # Errors
-    /// [`Error::ForeignData`], [`Error::Damaged`], [`Error::DirectoryVersion`], [`Error::Resized`],
+    /// [`Error::ForeignData`], [`Error::DamagedDirectoryPage`], [`Error::DirectoryVersion`], [`Error::DeviceResized`],
     /// [`Error::DeviceTooSmall`], those of the device.
     pub fn open(mut drive: Box<dyn Drive>, remaps: bool) -> Result<Self, Error> {
         let (capacity_bytes, device_page_bytes) = (drive.capacity_bytes(), drive.device_page_bytes());
@@ -397,7 +397,7 @@ impl DatabaseFiles {
     }
 
     /// Writes all changed partial pages (partially written device pages in memory) to the device. They stay in memory,
-    /// because the next headers belong to the same pages.
+    /// because the headers of the next log frames belong to the same pages.
     fn write_partial_pages(&mut self) -> Result<(), Error> {
         for (&at, page) in self.partial_pages.iter_mut().filter(|(_, page)| page.is_dirty) {
             self.drive.write(at, &page.bytes)?;
@@ -420,7 +420,7 @@ impl DatabaseFiles {
         let recorded = if kind == FileKind::Wal {
             self.wal_len_bytes = len;
             self.wal_layout()
-                .map_or(0, |layout| layout.log_bytes_of_frame_groups(layout.frame_group_count(len)))
+                .map_or(0, |layout| layout.log_bytes_of_frame_groups(layout.frame_groups_of_log_bytes(len)))
         } else {
             len
         };

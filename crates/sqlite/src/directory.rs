@@ -50,7 +50,7 @@ impl FileKind {
     pub(crate) const ALL: [Self; 3] = [Self::Database, Self::Journal, Self::Wal];
     /// Kinds of files that `SQLite` looks up and deletes by a name that it makes itself: the name of the database with
     /// a suffix.
-    pub(crate) const FOUND_BY_NAME: [Self; 2] = [Self::Journal, Self::Wal];
+    pub(crate) const KINDS_FOUND_BY_FILE_NAME: [Self; 2] = [Self::Journal, Self::Wal];
 
     /// Returns the suffix that `SQLite` appends to the database's name for a file of this kind.
     pub(crate) fn suffix(self) -> &'static str {
@@ -226,14 +226,14 @@ impl FileDirectory {
         }
         let (body, crc) = page.split_at(page.len() - DIRECTORY_CRC_BYTES);
         if crc32c(body).to_le_bytes() != crc {
-            return Err(Error::Damaged(
+            return Err(Error::DamagedDirectoryPage(
                 "the checksum of that page must be that of its bytes, but is another".into(),
             ));
         }
         let mut numbers = IntegerReader(&body[DIRECTORY_MAGIC.len()..]);
         let version = numbers.take_u32();
         if version != DIRECTORY_VERSION {
-            return Err(Error::DirectoryVersion { found: version, known: DIRECTORY_VERSION });
+            return Err(Error::DirectoryVersion { found: version, supported_version: DIRECTORY_VERSION });
         }
         let mut directory = Self::new(capacity_bytes, page.len() as u32)?;
         let (page_bytes, extent_pages, extents) =
@@ -244,7 +244,10 @@ impl FileDirectory {
             let in_words = |[extents, extent_pages, page_bytes]: [u32; 3]| {
                 format!("{extents} extents of {extent_pages} pages of {page_bytes} bytes")
             };
-            return Err(Error::Resized { stored: in_words(stored), actual: in_words(actual) });
+            return Err(Error::DeviceResized {
+                recorded_size: in_words(stored),
+                present_size: in_words(actual),
+            });
         }
         directory.wal_page_bytes = numbers.take_u32();
         directory.decode_entries(&mut numbers)?;
@@ -264,7 +267,7 @@ impl FileDirectory {
         let (listed, present) =
             (counts.iter().map(|&count| count as usize).sum::<usize>(), self.is_extent_taken.len());
         if listed > present {
-            return Err(Error::Damaged(format!(
+            return Err(Error::DamagedDirectoryPage(format!(
                 "the files of the database must have at most {present} extents, those of the device, but have {listed}"
             )));
         }
@@ -274,12 +277,12 @@ impl FileDirectory {
                 match self.is_extent_taken.get_mut(usize::from(extent)) {
                     Some(is_taken) if !*is_taken => *is_taken = true,
                     Some(_) => {
-                        return Err(Error::Damaged(format!(
+                        return Err(Error::DamagedDirectoryPage(format!(
                             "it must list each extent at most once, but lists extent {extent} twice"
                         )));
                     }
                     None => {
-                        return Err(Error::Damaged(format!(
+                        return Err(Error::DamagedDirectoryPage(format!(
                             "it must list only extents of the device, which has {present}, but lists extent {extent}"
                         )));
                     }
@@ -387,7 +390,7 @@ mod tests {
         let crc = crc32c(&page[..body_bytes]).to_le_bytes();
         page[body_bytes..].copy_from_slice(&crc);
         let error = FileDirectory::decode(&page, DEVICE_CAPACITY_BYTES).expect_err("its version is unknown");
-        assert!(matches!(error, Error::DirectoryVersion { found: 2, known: 1 }), "{error}");
+        assert!(matches!(error, Error::DirectoryVersion { found: 2, supported_version: 1 }), "{error}");
     }
 
     #[test]
@@ -397,12 +400,12 @@ mod tests {
             let mut damaged = page.clone();
             damaged[byte] ^= 1;
             let error = FileDirectory::decode(&damaged, DEVICE_CAPACITY_BYTES).expect_err("a bit is flipped");
-            assert!(matches!(error, Error::Damaged(_)), "byte {byte}: {error}");
+            assert!(matches!(error, Error::DamagedDirectoryPage(_)), "byte {byte}: {error}");
         }
         assert!(matches!(FileDirectory::decode(&[7; 4096], DEVICE_CAPACITY_BYTES), Err(Error::ForeignData)));
         assert!(matches!(
             FileDirectory::decode(&page, 2 * DEVICE_CAPACITY_BYTES),
-            Err(Error::Resized { .. })
+            Err(Error::DeviceResized { .. })
         ));
         assert_eq!(FileDirectory::decode(&[0; 4096], DEVICE_CAPACITY_BYTES).expect("it is empty"), None);
     }

@@ -27,32 +27,32 @@ pub enum Error {
     Device(#[from] DeviceError),
     /// The connection to a running server failed.
     #[error(
-        "{place}: the connection to the server failed: {source}; check that `wearwell serve` is running and listens on \
-         this socket, then open the database again"
+        "{server_socket_path}: the connection to the server failed: {source}; check that `wearwell serve` is running \
+         and listens on this socket, then open the database again"
     )]
     ServerConnection {
         /// Path of the server's socket.
-        place: String,
+        server_socket_path: String,
         /// Error of the operating system on this connection.
         source: io::Error,
     },
     /// A running server did not answer in time.
     #[error(
-        "{place}: the server has not answered for {} s: look at its log, and at the load of its machine; \
+        "{server_socket_path}: the server has not answered for {} s: look at its log, and at the load of its machine; \
          then open the database again",
         waited.as_secs()
     )]
     NoAnswer {
         /// Path of the server's socket.
-        place: String,
+        server_socket_path: String,
         /// Time that the client has waited for the answer.
         waited: Duration,
     },
     /// A running server refused the connection.
-    #[error("{place}: the server refuses the connection: {reason}; {advice}")]
+    #[error("{server_socket_path}: the server refuses the connection: {reason}; {advice}")]
     ServerRefused {
         /// Path of the server's socket.
-        place: String,
+        server_socket_path: String,
         /// Reason that the server gave.
         reason: String,
         /// Advice to the user: what to do about the refusal.
@@ -60,47 +60,48 @@ pub enum Error {
     },
     /// The file that marks the device of a server as used cannot be opened.
     #[error(
-        "cannot open the lock file {place}, which keeps other processes from the device: {source}; allow this user to \
-         create and write this file"
+        "cannot open the lock file {lock_file_path}, which keeps other processes from the device: {source}; allow this \
+         user to create and write this file"
     )]
     LockFile {
         /// Path of the lock file.
-        place: String,
+        lock_file_path: String,
         /// Error of the operating system.
         source: io::Error,
     },
     /// A running server sent an answer that violates its protocol.
     #[error(
-        "{place}: the server violates its protocol: {answer}; check that nbd= and control= name the NBD socket and \
-         the control socket of `wearwell serve`"
+        "{server_socket_path}: the server violates its protocol: {answer}; check that nbd= and control= name the NBD \
+         socket and the control socket of `wearwell serve`"
     )]
     MalformedAnswer {
         /// Path of the server's socket on which the answer arrived.
-        place: String,
+        server_socket_path: String,
         /// Description of the server's answer.
         answer: String,
     },
     /// A running server sent a reply that does not belong to the request.
     #[error(
-        "{place}: the server's reply does not belong to the request that was sent: open the database again; if this \
-         happens once more, look at the log of the server"
+        "{server_socket_path}: the server's reply does not belong to the request that was sent: open the database \
+         again; if this happens once more, look at the log of the server"
     )]
     ForeignReply {
         /// Path of the server's NBD socket.
-        place: String,
+        server_socket_path: String,
     },
     /// The device of the server is in use by another process, or by another database of this process.
     #[error(
-        "the device is in use by another process, or by another database name of this one (lock file {place}): close \
-         that database first"
+        "the device is in use by another process, or by another database name of this one (lock file \
+         {lock_file_path}): close that database first"
     )]
     Locked {
         /// Path of the lock file that marks the device as used.
-        place: String,
+        lock_file_path: String,
     },
     /// The device holds data that this VFS did not write.
     #[error(
-        "the first page of the device that the database URI names must be empty or list the files of a wearwell database, but has other data: name a new or empty device"
+        "the first page of the device that the database URI names must be empty or list the files of a wearwell \
+         database, but has other data: name a new or empty device"
     )]
     ForeignData,
     /// The directory page of the device, which lists the database's files, is damaged.
@@ -108,29 +109,29 @@ pub enum Error {
         "the first page of the device, which lists the files of the database, is damaged: {0}; restore the image from \
          a copy"
     )]
-    Damaged(String),
+    DamagedDirectoryPage(String),
     /// The device was resized. Its directory page states another number or size of extents (runs of pages), or another
     /// page size, than the device has now.
     #[error(
-        "the database was made on a device of {stored}, but the device now has {actual}: restore the image from before \
-         it was resized, and copy the database to a larger device by `vacuum into`"
+        "the database was made on a device of {recorded_size}, but the device now has {present_size}: restore the \
+         image from before it was resized, and copy the database to a larger device by `vacuum into`"
     )]
-    Resized {
+    DeviceResized {
         /// Size of the device according to the directory page, as text: numbers of extents, pages and bytes.
-        stored: String,
+        recorded_size: String,
         /// Present size of the device, as text: numbers of extents, pages and bytes.
-        actual: String,
+        present_size: String,
     },
     /// Another version of this VFS wrote the directory page of the device, in another format.
     #[error(
         "the first page of the device, which lists the files of the database, has format version {found}; this \
-         version of wearwell reads version {known}: use a version of wearwell that reads version {found}"
+         version of wearwell reads version {supported_version}: use a version of wearwell that reads version {found}"
     )]
     DirectoryVersion {
         /// Format version of the directory page.
         found: u32,
         /// Format version that this program reads.
-        known: u32,
+        supported_version: u32,
     },
     /// The device has fewer free extents (runs of device pages) than a write needs.
     #[error(
@@ -163,20 +164,20 @@ pub enum Error {
         "the database {name} is already open in this process with other URI parameters: use the same parameters for \
          the same device, or another name for another device"
     )]
-    OpenWithOtherParameters {
+    DatabaseOpenWithOtherParameters {
         /// Name of the database that is already open with other URI parameters.
         name: String,
     },
     /// A database of another name is open in this process on the same image.
     #[error(
-        "the image {place} is already open in this process as database {name}: use that name and the same URI \
-         parameters, or close that database first"
+        "the image {image_path} is already open in this process as database {open_database_name}: use that name and \
+         the same URI parameters, or close that database first"
     )]
     ImageOpenUnderOtherName {
         /// Path of the image's directory.
-        place: String,
-        /// Name of the open database.
-        name: String,
+        image_path: String,
+        /// Name under which the image is open as a database.
+        open_database_name: String,
     },
     /// The name of a database is empty, or is not UTF-8.
     #[error("the name of the database is empty or is not UTF-8: use another name")]
@@ -193,32 +194,32 @@ pub enum Error {
     },
     /// The image does not exist, and the URI does not contain a size with which to create it.
     #[error(
-        "there is no image {place}: correct image=, or add size=, such as size=256MiB, which creates the image"
+        "there is no image {image_path}: correct image=, or add size=, such as size=256MiB, which creates the image"
     )]
     NoImage {
         /// Path of the image's directory.
-        place: String,
+        image_path: String,
     },
     /// An existing image has another property than the URI states.
     #[error(
-        "the database URI contradicts the image {place}, because {actual}: change or leave out {parameter}="
+        "the database URI contradicts the image {image_path}, because {actual}: change or leave out {parameter}="
     )]
     ImageContradictsUri {
         /// Path of the image's directory.
-        place: String,
+        image_path: String,
         /// Parameter of the URI that the image contradicts.
         parameter: &'static str,
         /// Actual property of the image, as a predicate such as `has size=4096`.
         actual: String,
     },
-    /// A database or its image does not exist, and the connection may not create it.
+    /// A database or its image does not exist, and the connection does not permit to create it.
     #[error(
-        "{missing} does not exist, and this connection may not create it (mode=ro, mode=rw, or flags without \
-         SQLITE_OPEN_CREATE): open it once with mode=rwc"
+        "{missing_database_or_image} does not exist, and this connection may not create it (mode=ro, mode=rw, or flags \
+         without SQLITE_OPEN_CREATE): open it once with mode=rwc"
     )]
-    MayNotCreate {
-        /// The database or image that does not exist, as the subject of the message.
-        missing: String,
+    CreationNotAllowed {
+        /// Text for the database or image that does not exist, as the subject of the message.
+        missing_database_or_image: String,
     },
     /// `SQLite` wanted to open a super-journal, a kind of file that cannot be stored on a device.
     #[error(

@@ -63,8 +63,8 @@ pub struct IoMethods {
 pub struct Vfs {
     /// Version of this structure (`iVersion`); it determines which functions exist.
     pub version: c_int,
-    /// Bytes that `SQLite` allocates for an open file of the VFS (`szOsFile`).
-    pub file_bytes: c_int,
+    /// Size of the structure that `SQLite` allocates for each open file of the VFS, bytes (`szOsFile`).
+    pub file_struct_bytes: c_int,
     /// Longest name of a file, bytes (`mxPathname`).
     pub path_bytes_max: c_int,
     /// Next VFS in the list of registered VFSs; `SQLite` sets it.
@@ -120,7 +120,7 @@ pub mod routine {
     pub const URI_KEY_ROUTINE_INDEX: usize = 245;
 }
 
-/// Result codes of `SQLite`.
+/// Result codes that functions of `SQLite` return (`SQLITE_OK` and others).
 #[allow(missing_docs, reason = "names of sqlite3.h")]
 pub mod code {
     use super::c_int;
@@ -161,7 +161,7 @@ pub mod code {
     pub const IOERR_DELETE_NOENT: c_int = IOERR | 23 << 8;
 }
 
-/// Flags of `xOpen`, the function that opens a file.
+/// Flags with which `SQLite` calls `xOpen`, the function of a VFS that opens a file.
 #[allow(missing_docs, reason = "names of sqlite3.h")]
 pub mod open {
     use super::c_int;

@@ -40,4 +40,4 @@ mod vfs;
 mod wal;
 
 pub use error::Error;
-pub use vfs::{VFS_NAME, auto_extension, sqlite3_wearwellsqlite_init};
+pub use vfs::{VFS_NAME, initialise_as_auto_extension, sqlite3_wearwellsqlite_init};

@@ -95,7 +95,7 @@ pub(crate) struct HeldShmLocks {
 /// State of the eight wal-index locks (on shared memory of the write-ahead log) over all connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ShmLocks {
-    /// Number of connections that hold each of the eight locks shared.
+    /// For each of the eight wal-index locks of `SQLite`, the number of connections that hold it in shared mode.
     reader_counts: [u32; shm::SHM_LOCK_COUNT],
     /// Bit mask of the locks that a connection holds exclusively.
     exclusive_mask: u8,

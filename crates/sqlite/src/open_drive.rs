@@ -26,11 +26,11 @@ pub fn open_drive(options: &Options, may_create: bool) -> Result<Box<dyn Drive>,
             let specification = requested.new_image_specification()?;
             if !directory.exists() {
                 let Some(specification) = specification else {
-                    return Err(Error::NoImage { place: directory.display().to_string() });
+                    return Err(Error::NoImage { image_path: directory.display().to_string() });
                 };
                 if !may_create {
-                    return Err(Error::MayNotCreate {
-                        missing: format!("the image {}", directory.display()),
+                    return Err(Error::CreationNotAllowed {
+                        missing_database_or_image: format!("the image {}", directory.display()),
                     });
                 }
                 require_database_fits(&specification, directory)?;

@@ -52,7 +52,7 @@ pub enum Backend {
     Image {
         /// Directory of the image.
         directory: PathBuf,
-        /// Properties that the URI requests of the image.
+        /// Properties of the image that the database's URI asks for.
         requested: RequestedImage,
     },
     /// The device belongs to a running server (`wearwell serve`).

@@ -73,7 +73,7 @@ impl RemoteDrive {
                 Ok(Self { capacity_bytes, device_page_bytes, ..remote })
             }
             _ => Err(Error::MalformedAnswer {
-                place: remote.control_socket_path,
+                server_socket_path: remote.control_socket_path,
                 answer: "its answer must contain the size of the device, but does not".into(),
             }),
         }
@@ -106,7 +106,7 @@ impl RemoteDrive {
         serde_json::from_str(&line).map_err(|_| match line.trim_end() {
             "" => server_error(&self.control_socket_path, io::ErrorKind::UnexpectedEof.into()),
             line => Error::MalformedAnswer {
-                place: self.control_socket_path.clone(),
+                server_socket_path: self.control_socket_path.clone(),
                 answer: format!("its answer must be a line of JSON, but is `{line}`"),
             },
         })
@@ -193,26 +193,26 @@ impl Drop for DeviceLock {
 fn lock_device_of_socket(socket: &Path) -> Result<DeviceLock, Error> {
     let mut path = OsString::from(socket);
     path.push(".sqlite-lock");
-    let place = Path::new(&path).display().to_string();
+    let lock_file_path = Path::new(&path).display().to_string();
     let file = File::options().create(true).append(true).open(&path);
     let file = file.map_err(|source| match source.kind() {
         // The folder of the socket is missing, and with it the socket.
         io::ErrorKind::NotFound => server_error(&socket.display().to_string(), source),
-        _ => Error::LockFile { place: place.clone(), source },
+        _ => Error::LockFile { lock_file_path: lock_file_path.clone(), source },
     })?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::Locked { place })?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::Locked { lock_file_path })?;
     Ok(DeviceLock(file))
 }
 
-/// Makes the error about a failed connection to the server's socket at the path `place`.
-fn server_error(place: &str, source: io::Error) -> Error {
-    let place = place.to_owned();
+/// Makes the error about a failed connection to the server's socket at the path `server_socket_path`.
+fn server_error(server_socket_path: &str, source: io::Error) -> Error {
+    let server_socket_path = server_socket_path.to_owned();
     match source.kind() {
         // What Unix answers when the time of a socket is over.
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            Error::NoAnswer { place, waited: SERVER_REPLY_TIMEOUT }
+            Error::NoAnswer { server_socket_path, waited: SERVER_REPLY_TIMEOUT }
         }
-        _ => Error::ServerConnection { place, source },
+        _ => Error::ServerConnection { server_socket_path, source },
     }
 }
 
@@ -245,9 +245,9 @@ struct NbdClient {
 impl NbdClient {
     /// Connects to the NBD socket at `path`, without the handshake.
     fn connect(path: &Path) -> Result<Self, Error> {
-        let place = path.display().to_string();
-        let stream = connect_with_timeout(path).map_err(|source| server_error(&place, source))?;
-        Ok(Self { stream, socket_path: place, last_cookie: 0 })
+        let socket_path = path.display().to_string();
+        let stream = connect_with_timeout(path).map_err(|source| server_error(&socket_path, source))?;
+        Ok(Self { stream, socket_path, last_cookie: 0 })
     }
 
     /// Sends all of `bytes` to the server.
@@ -278,7 +278,7 @@ impl NbdClient {
     /// Shuts down the connection and returns the error about an answer of the server that violates NBD.
     fn protocol_error(&self, answer: impl Into<String>) -> Error {
         shut_down(&self.stream);
-        Error::MalformedAnswer { place: self.socket_path.clone(), answer: answer.into() }
+        Error::MalformedAnswer { server_socket_path: self.socket_path.clone(), answer: answer.into() }
     }
 
     /// Runs the NBD handshake for the default export. The client requests no block sizes, so that it may address single
@@ -329,7 +329,11 @@ impl NbdClient {
                 }
             };
             let reason = String::from_utf8_lossy(&data).into_owned();
-            return Err(Error::ServerRefused { place: self.socket_path.clone(), reason, advice });
+            return Err(Error::ServerRefused {
+                server_socket_path: self.socket_path.clone(),
+                reason,
+                advice,
+            });
         }
     }
 
@@ -347,7 +351,7 @@ impl NbdClient {
         let cookie = u64::from_be_bytes(self.receive_array()?);
         if magic != SIMPLE_REPLY_MAGIC || cookie != self.last_cookie {
             shut_down(&self.stream);
-            return Err(Error::ForeignReply { place: self.socket_path.clone() });
+            return Err(Error::ForeignReply { server_socket_path: self.socket_path.clone() });
         }
         match errno {
             0 => Ok(()),

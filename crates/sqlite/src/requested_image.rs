@@ -1,9 +1,9 @@
-//! Requests of a database's URI to an image: properties of a new image, which an existing image must already have, and
-//! the durability mode of the session.
+//! What a database's URI demands of an image: properties that a new image gets and that an existing image must already
+//! have, and the durability mode of the session.
 //!
-//! A request that an existing image does not fulfil is refused, because a user who reads a URI would take it for the
-//! truth. Equal values are accepted, so that the URI that created an image also opens it. The price: each setting of
-//! `set=` is applied to the image's configuration once more, at every open.
+//! If an existing image does not meet a demand, the open is refused, because a user would believe what the URI says.
+//! Equal values are accepted, so that the URI that created an image also opens it. The price: each setting of `set=` is
+//! applied to the image's configuration once more, at every open.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ impl RequestedImage {
     /// [`Error::ImageContradictsUri`] if the image has another design, another size or other settings.
     pub fn require_matching_image(&self, image: &ImageHeader, directory: &Path) -> Result<(), Error> {
         let refuse = |parameter: &'static str, actual: String| {
-            Err(Error::ImageContradictsUri { place: directory.display().to_string(), parameter, actual })
+            Err(Error::ImageContradictsUri { image_path: directory.display().to_string(), parameter, actual })
         };
         if self.design.as_ref().is_some_and(|design| *design != image.design) {
             return refuse("design", format!("the image was made with design={}", image.design));

@@ -27,7 +27,8 @@ use crate::shm::ShmRegion;
 pub const VFS_NAME: &CStr = c"wearwell";
 /// Name of the pragma that returns the counters of the database's files and of its device, as JSON.
 const STATS_PRAGMA: &CStr = c"wearwell_stats";
-/// Longest name of a file that the VFS accepts, bytes. (If the default VFS accepts longer names, this VFS does, too.)
+/// Length, in bytes, of the longest file name that the VFS accepts at least. If the default VFS of `SQLite` accepts
+/// longer names, this VFS does, too.
 const PATH_BYTES_MAX: c_int = 1024;
 
 /// Access to `SQLite`: the functions that it passed when it loaded the extension, and its default VFS.
@@ -88,7 +89,7 @@ pub unsafe extern "C" fn sqlite3_wearwellsqlite_init(
 ///
 /// # Safety
 /// As for [`sqlite3_wearwellsqlite_init`].
-pub unsafe extern "C" fn auto_extension(
+pub unsafe extern "C" fn initialise_as_auto_extension(
     database: *mut c_void,
     message: *mut *mut c_char,
     table: *const c_void,
@@ -107,7 +108,7 @@ fn vfs_with_fallback(default: &Vfs) -> Vfs {
     const OPEN_FILE_BYTES: c_int = (size_of::<OpenFile>() as u32).cast_signed();
     Vfs {
         version: 2,
-        file_bytes: default.file_bytes.max(OPEN_FILE_BYTES),
+        file_struct_bytes: default.file_struct_bytes.max(OPEN_FILE_BYTES),
         path_bytes_max: PATH_BYTES_MAX.max(default.path_bytes_max),
         next: ptr::null_mut(),
         name: VFS_NAME.as_ptr(),
@@ -350,7 +351,9 @@ fn open_database_file(
         database.release()?;
         is_there?;
         return match kind {
-            FileKind::Database => Err(Error::MayNotCreate { missing: format!("the database {path}") }),
+            FileKind::Database => {
+                Err(Error::CreationNotAllowed { missing_database_or_image: format!("the database {path}") })
+            }
             FileKind::Journal | FileKind::Wal => Ok(None),
         };
     }

@@ -94,7 +94,7 @@ impl WalLayout {
 
     /// Returns the number of groups (frames whose headers share a slot) that a write-ahead log of `len` bytes occupies,
     /// a partly filled one included.
-    pub(crate) fn frame_group_count(self, len: u64) -> u64 {
+    pub(crate) fn frame_groups_of_log_bytes(self, len: u64) -> u64 {
         len.saturating_sub(WAL_HEADER_BYTES)
             .div_ceil(self.frame_bytes() * WAL_FRAMES_PER_GROUP)
             .max(u64::from(len > 0))
@@ -109,7 +109,7 @@ impl WalLayout {
     /// Returns the number of bytes of device pages that a write-ahead log of `len` bytes occupies, with its separate
     /// pages for headers.
     pub(crate) fn stored_log_bytes(self, len: u64) -> u64 {
-        self.frame_group_count(len) * self.stored_frame_group_bytes()
+        self.frame_groups_of_log_bytes(len) * self.stored_frame_group_bytes()
     }
 }
 
@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn write_ahead_log_lengths_are_rounded_up_to_frame_groups() {
         let layout = WalLayout::new(4096, 4096);
-        assert_eq!([0, 1, 32, 33].map(|len| layout.frame_group_count(len)), [0, 1, 1, 1]);
-        assert_eq!(layout.frame_group_count(layout.log_bytes_of_frame_groups(2)), 2);
-        assert_eq!(layout.frame_group_count(layout.log_bytes_of_frame_groups(2) + 1), 3);
+        assert_eq!([0, 1, 32, 33].map(|len| layout.frame_groups_of_log_bytes(len)), [0, 1, 1, 1]);
+        assert_eq!(layout.frame_groups_of_log_bytes(layout.log_bytes_of_frame_groups(2)), 2);
+        assert_eq!(layout.frame_groups_of_log_bytes(layout.log_bytes_of_frame_groups(2) + 1), 3);
     }
 }

@@ -1,6 +1,8 @@
 //! Tests that a database on a device holds what `SQLite` wrote, in every journal mode and on every kind of device.
 
-use common::{churn, count, image, open, require_integrity, rows, set_journal_mode, stats, try_open};
+use common::{
+    churn, count, image_uri_parameters, open, require_integrity, rows, set_journal_mode, stats, try_open,
+};
 use rusqlite::{Connection, ErrorCode};
 use wearwell_config::Config;
 use wearwell_serve::{FlashDevice, ListenAddress, Server, memory_device};
@@ -16,7 +18,7 @@ fn checkpoint(connection: &Connection) {
 
 /// Returns the expected rows after `transactions` transactions of [`churn`]: makes the same changes in an in-memory
 /// database of `SQLite`, without Wearwell's VFS.
-fn model(transactions: u64) -> Vec<(i64, Vec<u8>)> {
+fn expected_rows(transactions: u64) -> Vec<(i64, Vec<u8>)> {
     let plain = Connection::open_in_memory().expect("there is memory");
     churn(&plain, 7, transactions);
     rows(&plain)
@@ -24,11 +26,11 @@ fn model(transactions: u64) -> Vec<(i64, Vec<u8>)> {
 
 #[test]
 fn every_sqlite_journal_mode_keeps_rows() {
-    let expected = model(100);
+    let expected = expected_rows(100);
     for mode in ["wal", "delete", "truncate", "persist"] {
         for page_bytes in [512, 4096, 65536] {
             let folder = tempfile::tempdir().expect("there is room for a folder");
-            let parameters = image(folder.path(), "");
+            let parameters = image_uri_parameters(folder.path(), "");
             let connection = open("modes", &parameters);
             connection.execute_batch(&format!("pragma page_size={page_bytes}")).expect("it is empty");
             set_journal_mode(&connection, mode);
@@ -45,7 +47,7 @@ fn every_sqlite_journal_mode_keeps_rows() {
 #[test]
 fn a_database_survives_journal_mode_changes_and_vacuum() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
-    let parameters = image(folder.path(), "");
+    let parameters = image_uri_parameters(folder.path(), "");
     let connection = open("changes", &parameters);
     for mode in ["wal", "persist", "wal", "truncate", "wal", "delete"] {
         set_journal_mode(&connection, mode);
@@ -89,7 +91,7 @@ fn checkpoints_of_small_sqlite_pages_are_plain_writes() {
     churn(&connection, 7, 100);
     checkpoint(&connection);
     assert_eq!(count(&stats(&connection), "vfs", "remaps"), 0);
-    assert_eq!(rows(&connection), model(100));
+    assert_eq!(rows(&connection), expected_rows(100));
     require_integrity(&connection);
 }
 
@@ -108,7 +110,7 @@ fn checkpoints_with_and_without_remap_give_the_same_database() {
         };
         let ((on_rows, on), (off_rows, off)) = (run("on"), run("off"));
         assert_eq!(on_rows, off_rows, "{design}");
-        assert_eq!(on_rows, model(400), "{design}");
+        assert_eq!(on_rows, expected_rows(400), "{design}");
         assert_eq!(count(&on, "vfs", "checkpoint_copies"), count(&off, "vfs", "checkpoint_copies"));
         assert_eq!(count(&off, "vfs", "remaps"), 0);
         assert_eq!(count(&on, "vfs", "remaps"), count(&on, "vfs", "checkpoint_copies"));
@@ -238,7 +240,7 @@ fn sqlite_databases_with_unusable_devices_or_parameters_are_refused() {
     refused("image=/nowhere/at/all");
     refused("nbd=/nowhere&control=/nowhere");
     let folder = tempfile::tempdir().expect("there is room for a folder");
-    let parameters = image(folder.path(), "");
+    let parameters = image_uri_parameters(folder.path(), "");
     let first = open("first", &parameters);
     first.execute_batch("create table t(x)").expect("it is new");
     refused(&parameters);
@@ -252,7 +254,7 @@ fn a_device_with_foreign_data_is_refused_as_a_sqlite_volume() {
     use wearwell_serve::BlockDevice as _;
     use wearwell_serve::image::{self, Image, ImageOpenOptions};
     let folder = tempfile::tempdir().expect("there is room for a folder");
-    let parameters = image(folder.path(), "");
+    let parameters = image_uri_parameters(folder.path(), "");
     drop(open("foreign", &parameters));
     let image =
         Image::open(&folder.path().join("image"), ImageOpenOptions::default()).expect("it was closed");
@@ -273,7 +275,7 @@ fn sqlite_works_on_the_device_of_a_running_server() {
     let device = specification.build().expect("it fits");
     let mut server: Server<FlashDevice> = Server::start(device, "drive", "a test drive");
     let socket = |name: &str| folder.path().join(name);
-    server.open_nbd(&ListenAddress::Unix(socket("nbd"))).expect("the path is free");
+    server.listen_for_nbd_clients(&ListenAddress::Unix(socket("nbd"))).expect("the path is free");
     server.open_control_socket(&ListenAddress::Unix(socket("control"))).expect("the path is free");
     let parameters = format!("nbd={}&control={}", socket("nbd").display(), socket("control").display());
 
@@ -288,7 +290,7 @@ fn sqlite_works_on_the_device_of_a_running_server() {
     drop(connection);
     let connection = open("served", &parameters);
     require_integrity(&connection);
-    assert_eq!(rows(&connection), model(200));
+    assert_eq!(rows(&connection), expected_rows(200));
     drop(connection);
     let mut device = server.stop().expect("the engine is sound").into_live_device();
     device.check().expect("every law holds");

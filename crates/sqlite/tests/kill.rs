@@ -22,8 +22,8 @@ use wearwell_serve::image::{self, Durability, ImageSpecification};
 
 use crate::common;
 
-/// Number of row slots: the keys of the rows that transactions change.
-const SLOTS: u64 = 300;
+/// Number of different keys of the rows that transactions change.
+const ROW_SLOTS: u64 = 300;
 /// Environment variable with the arguments of the child process.
 const CHILD_ARGUMENTS_VARIABLE: &str = "WEARWELL_SQLITE_CHILD";
 
@@ -42,11 +42,11 @@ const SETTINGS: [&str; 7] = [
 type Model = BTreeMap<i64, Vec<u8>>;
 
 /// Returns the changes of transaction `number`: for each slot (row) its new body, or `None` if the row is deleted.
-fn changes(number: u64) -> Vec<(i64, Option<Vec<u8>>)> {
+fn row_changes_of_transaction(number: u64) -> Vec<(i64, Option<Vec<u8>>)> {
     let mut random = Random::new(number);
     (0..=random.below(6))
         .map(|_| {
-            let slot = random.below(SLOTS).cast_signed();
+            let slot = random.below(ROW_SLOTS).cast_signed();
             let len = 10 + random.below(3000) as usize;
             (slot, (random.below(8) > 0).then(|| random.bytes(len)))
         })
@@ -54,8 +54,8 @@ fn changes(number: u64) -> Vec<(i64, Option<Vec<u8>>)> {
 }
 
 /// Applies the changes of transaction `number` to the model.
-fn apply(model: &mut Model, number: u64) {
-    for (slot, body) in changes(number) {
+fn apply_transaction_to_model(model: &mut Model, number: u64) {
+    for (slot, body) in row_changes_of_transaction(number) {
         match body {
             Some(body) => model.insert(slot, body),
             None => model.remove(&slot),
@@ -64,7 +64,7 @@ fn apply(model: &mut Model, number: u64) {
 }
 
 /// Returns the number of the last transaction that the database holds.
-fn last_number(connection: &Connection) -> u64 {
+fn last_committed_transaction(connection: &Connection) -> u64 {
     let exists: bool = connection
         .query_row("select count(*) from sqlite_master where name = 'last'", [], |row| row.get(0))
         .expect("it is readable");
@@ -78,8 +78,8 @@ fn last_number(connection: &Connection) -> u64 {
 }
 
 /// Returns all rows of the database.
-fn stored(connection: &Connection) -> Model {
-    if last_number(connection) == 0 {
+fn read_rows(connection: &Connection) -> Model {
+    if last_committed_transaction(connection) == 0 {
         return Model::new();
     }
     let mut statement = connection.prepare("select slot, body from t").expect("there is a table");
@@ -104,9 +104,9 @@ fn the_child_process_commits_transactions_until_it_is_killed() {
     connection.execute_batch(&set_up).expect("there is room");
     let _ = connection.query_row("pragma wal_autocheckpoint=60", [], |_| Ok(()));
     let mut output = std::io::stdout();
-    for number in last_number(&connection) + 1.. {
+    for number in last_committed_transaction(&connection) + 1.. {
         connection.execute_batch("begin immediate").expect("nobody else writes");
-        for (slot, body) in changes(number) {
+        for (slot, body) in row_changes_of_transaction(number) {
             match body {
                 Some(body) => connection.execute("replace into t values(?1, ?2)", (slot, body)),
                 None => connection.execute("delete from t where slot = ?1", [slot]),
@@ -154,7 +154,7 @@ fn environment(name: &str, default: u64) -> u64 {
 }
 
 /// Creates the database in an image in `directory`.
-fn create(directory: &Path) {
+fn create_image(directory: &Path) {
     let settings: Vec<String> = SETTINGS.iter().map(|&setting| setting.to_owned()).collect();
     let specification = ImageSpecification {
         design: std::env::var("WEARWELL_KILL_DESIGN").unwrap_or_else(|_| "remap".into()),
@@ -170,7 +170,7 @@ fn create(directory: &Path) {
 fn run_kill_cycles(journal: &str, synchronous: &str) {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let directory = folder.path().join("image");
-    create(&directory);
+    create_image(&directory);
     let parameters = format!("image={}", directory.display());
     let cycles = environment("WEARWELL_KILL_CYCLES", 4);
     let mut random = Random::new(environment("WEARWELL_KILL_SEED", 1));
@@ -180,14 +180,14 @@ fn run_kill_cycles(journal: &str, synchronous: &str) {
         let told = run_and_kill(&format!("{parameters} {journal} {synchronous}"), lifetime);
         let connection = open(&format!("{journal}-{synchronous}"), &parameters);
         require_integrity(&connection);
-        let last = last_number(&connection);
+        let last = last_committed_transaction(&connection);
         let place = format!("{journal}, synchronous={synchronous}, kill {cycle}: {told} told, {last} stored");
         assert!(last >= applied, "{place}: {applied} were there before");
         assert!(synchronous != "full" || last >= told, "{place}");
         lost += told.saturating_sub(last);
-        (applied + 1..=last).for_each(|number| apply(&mut model, number));
+        (applied + 1..=last).for_each(|number| apply_transaction_to_model(&mut model, number));
         all += model.len();
-        assert!(stored(&connection) == model, "{place}: other rows than those of the transactions");
+        assert!(read_rows(&connection) == model, "{place}: other rows than those of the transactions");
         applied = last;
     }
     println!(

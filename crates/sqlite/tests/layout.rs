@@ -23,7 +23,7 @@ fn ffi_structures_have_the_layout_of_the_sqlite_header() {
         check_reserved_lock xCheckReservedLock, file_control xFileControl, sector_size xSectorSize,
         device_characteristics xDeviceCharacteristics, shm_map xShmMap, shm_lock xShmLock,
         shm_barrier xShmBarrier, shm_unmap xShmUnmap);
-    same!(Vfs sqlite3_vfs: version iVersion, file_bytes szOsFile, path_bytes_max mxPathname, next pNext,
+    same!(Vfs sqlite3_vfs: version iVersion, file_struct_bytes szOsFile, path_bytes_max mxPathname, next pNext,
         name zName, app_data pAppData, open xOpen, delete xDelete, access xAccess,
         full_pathname xFullPathname, dl_open xDlOpen, dl_error xDlError, dl_sym xDlSym, dl_close xDlClose,
         randomness xRandomness, sleep xSleep, current_time xCurrentTime, last_error xGetLastError,

@@ -1,4 +1,4 @@
-//! Test of the shared library, which `SQLite` loads like other extensions. The test has a process of its own, because
+//! Test of the loadable extension: the shared library that `SQLite` loads. The test has a process of its own, because
 //! the other tests register the VFS without loading the library.
 
 use rusqlite::{Connection, OpenFlags};

@@ -4,20 +4,21 @@
 use std::path::Path;
 use std::process::Command;
 
-use common::{churn, image, open, require_integrity, rows, try_open};
+use common::{churn, image_uri_parameters, open, require_integrity, rows, try_open};
 use wearwell_serve::image::layout::{ImageHeader, SessionRecord};
 use wearwell_serve::image::{Durability, Image, ImageOpenOptions};
 
 use crate::common;
 
-/// Environment variable with the list of databases that the child process opens.
-const CHILD: &str = "WEARWELL_SQLITE_REFUSED_URIS";
+/// Environment variable with the list of databases that the child process opens, one per line.
+const DATABASE_LIST_ENVIRONMENT_VARIABLE: &str = "WEARWELL_SQLITE_REFUSED_URIS";
 
-/// Runs as the child process of the other tests: opens the databases of a list, which has name and parameters of one
-/// database per line. Without the list it does nothing.
+/// Runs as the child process that `message_about_refused_last_database` starts: opens the databases of a list, which
+/// has name and parameters of one database per line. Only the last one must be refused. Without the list it does
+/// nothing.
 #[test]
 fn the_child_process_opens_databases_and_keeps_them_open() {
-    let Ok(databases) = std::env::var(CHILD) else { return };
+    let Ok(databases) = std::env::var(DATABASE_LIST_ENVIRONMENT_VARIABLE) else { return };
     let opened = databases.lines().map(|line| {
         let (name, parameters) = line.split_once(' ').expect("name and parameters");
         try_open(name, parameters)
@@ -29,12 +30,12 @@ fn the_child_process_opens_databases_and_keeps_them_open() {
 
 /// Opens databases (pairs of name and parameters) in a child process; the last one must be refused. Returns the text
 /// that the child process wrote to standard error.
-fn message_of_refusing_the_last_of(databases: &[(&str, &str)]) -> String {
+fn message_about_refused_last_database(databases: &[(&str, &str)]) -> String {
     let lines: Vec<String> =
         databases.iter().map(|(name, parameters)| format!("{name} {parameters}")).collect();
     let output = Command::new(std::env::current_exe().expect("a test knows where it is"))
         .args(["--exact", "refusal::the_child_process_opens_databases_and_keeps_them_open", "--nocapture"])
-        .env(CHILD, lines.join("\n"))
+        .env(DATABASE_LIST_ENVIRONMENT_VARIABLE, lines.join("\n"))
         .output()
         .expect("it can be started");
     let message = String::from_utf8(output.stderr).expect("it is text");
@@ -44,7 +45,7 @@ fn message_of_refusing_the_last_of(databases: &[(&str, &str)]) -> String {
 
 /// Checks that a database is refused, and that the message on standard error contains `part`.
 fn require_refusal(name: &str, parameters: &str, part: &str) {
-    let message = message_of_refusing_the_last_of(&[(name, parameters)]);
+    let message = message_about_refused_last_database(&[(name, parameters)]);
     assert!(message.contains(part), "{name} with {parameters}: {message}");
 }
 
@@ -66,10 +67,10 @@ fn a_database_name_that_is_not_utf_8_is_refused() {
 
 /// Regression: the URI parameter for the durability mode was ignored if the image existed.
 #[test]
-fn the_durability_of_the_uri_is_that_of_the_session_on_an_existing_image() {
+fn a_durability_in_the_uri_applies_to_one_session_of_an_existing_image() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let directory = folder.path().join("image");
-    let parameters = |more: &str| image(folder.path(), more);
+    let parameters = |more: &str| image_uri_parameters(folder.path(), more);
     let durability = |more: &str| {
         let connection = open("durable", &parameters(more));
         let found = session_durability(&directory);
@@ -164,12 +165,12 @@ fn a_refused_open_creates_no_image() {
         ("&set=device.page_bytes=3000", "page"),
         ("&design=unknown", "unknown"),
     ] {
-        require_refusal("new", &image(folder.path(), more), part);
+        require_refusal("new", &image_uri_parameters(folder.path(), more), part);
         assert!(!directory.exists(), "{more}");
     }
-    churn(&open("new", &image(folder.path(), "")), 7, 5);
+    churn(&open("new", &image_uri_parameters(folder.path(), "")), 7, 5);
     for mode in ["ro", "rw"] {
-        require_integrity(&open("new", &image(folder.path(), &format!("&mode={mode}"))));
+        require_integrity(&open("new", &image_uri_parameters(folder.path(), &format!("&mode={mode}"))));
         require_refusal("new", &format!("memory=on&size=32MiB&mode={mode}"), "may not create it");
     }
 }
@@ -179,7 +180,7 @@ fn a_refused_open_creates_no_image() {
 fn a_refused_image_is_named_in_the_message() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let directory = folder.path().join("image");
-    drop(open("new", &image(folder.path(), "")));
+    drop(open("new", &image_uri_parameters(folder.path(), "")));
     for file in ["superblock", "mirror"] {
         let mut bytes = std::fs::read(directory.join(file)).expect("it is a file of the image");
         bytes[20] ^= 1;
@@ -187,30 +188,30 @@ fn a_refused_image_is_named_in_the_message() {
     }
     let said =
         format!("{}: the image is damaged: one of the two copies of the superblock", directory.display());
-    require_refusal("new", &image(folder.path(), ""), &said);
+    require_refusal("new", &image_uri_parameters(folder.path(), ""), &said);
 }
 
 /// Regression: the message told the user to stop another process, although the image is open in this process.
 #[test]
-fn an_image_that_is_open_under_another_name_is_refused_with_this_name() {
+fn opening_an_image_under_a_second_name_is_refused_with_the_name_in_use() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
-    let parameters = image(folder.path(), "");
-    let message = message_of_refusing_the_last_of(&[("once", &parameters), ("twice", &parameters)]);
+    let parameters = image_uri_parameters(folder.path(), "");
+    let message = message_about_refused_last_database(&[("once", &parameters), ("twice", &parameters)]);
     assert!(message.contains("already open in this process as database once"), "{message}");
     let connection = open("once", &parameters);
-    let message = message_of_refusing_the_last_of(&[("once", &parameters)]);
+    let message = message_about_refused_last_database(&[("once", &parameters)]);
     assert!(message.contains("in use by another process"), "{message}");
     drop(connection);
 }
 
-/// Environment variable with the name of the failing work for the child process.
-const FAILING_WORK: &str = "WEARWELL_SQLITE_FAILING_WORK";
+/// Environment variable that tells the child process which database operation, one that must fail, to execute.
+const FAILING_WORK_ENVIRONMENT_VARIABLE: &str = "WEARWELL_SQLITE_FAILING_WORK";
 
-/// Runs as the child process of the other test: executes the work that an environment variable names, which fails.
-/// Without the variable it does nothing.
+/// Runs as the child process that `the_reason_of_a_failed_request_is_printed_once` starts: executes the database
+/// operation that an environment variable names, which fails. Without the variable it does nothing.
 #[test]
 fn the_child_process_does_work_that_fails() {
-    match std::env::var(FAILING_WORK).as_deref() {
+    match std::env::var(FAILING_WORK_ENVIRONMENT_VARIABLE).as_deref() {
         Ok("full") => {
             let connection = open("full", "memory=on&size=4MiB");
             connection.execute_batch("create table t(body blob)").expect("it is new");
@@ -252,7 +253,7 @@ fn the_reason_of_a_failed_request_is_printed_once() {
     ] {
         let output = Command::new(std::env::current_exe().expect("a test knows where it is"))
             .args(["--exact", "refusal::the_child_process_does_work_that_fails", "--nocapture"])
-            .env(FAILING_WORK, work)
+            .env(FAILING_WORK_ENVIRONMENT_VARIABLE, work)
             .output()
             .expect("it can be started");
         let message = String::from_utf8(output.stderr).expect("it is text");

@@ -55,12 +55,12 @@ pub enum TraceError {
     },
     /// A file next to a capture (sizes or bytes of its pages) ends too early or is damaged.
     #[error(
-        "{file}: the file beside the capture that line {line_number} needs is damaged, so get it again: {reason}"
+        "{file}: line {line_number} of this capture needs a companion file that is damaged, so get that file again: {reason}"
     )]
     BadSidecar {
         /// Name of the trace file.
         file: String,
-        /// Number of the line whose pages the file next to the capture does not describe, from 1.
+        /// Number (from 1) of the line of the capture whose pages need the damaged file.
         line_number: u64,
         /// Sentence on the damaged file next to the capture: which file it is, and what to do.
         reason: String,
@@ -104,7 +104,7 @@ pub enum TraceError {
     },
     /// No known trace format fits the first lines or bytes of the file.
     #[error(
-        "{file}: the format of the trace is not recognised (first bytes `{start}`): describe the columns of a CSV \
+        "{file}: the format of the trace is not recognised (first bytes `{first_bytes}`): describe the columns of a CSV \
          with --columns, or name the format with --format, one of {all_formats}",
         all_formats = Format::all_names()
     )]
@@ -112,7 +112,7 @@ pub enum TraceError {
         /// Name of the trace file.
         file: String,
         /// First bytes of the file, with escapes for non-printable bytes.
-        start: String,
+        first_bytes: String,
     },
     /// Several trace formats fit the first lines of the file.
     #[error(
@@ -137,7 +137,7 @@ pub enum TraceError {
         file: String,
         /// Format of the trace file.
         format: Format,
-        /// Sentence on why the trace format needs the missing option, which it names.
+        /// Sentence that names the missing option and states why the trace format needs it.
         reason: &'static str,
     },
     /// An option is set that has no meaning for the format of the trace.
@@ -155,11 +155,11 @@ pub enum TraceError {
     Write(#[from] io::Error),
     /// A request has a property that the output trace format cannot hold.
     #[error(
-        "request {request} cannot be written to the output trace: {requirement}; change the request or leave it out"
+        "request {request_number} cannot be written to the output trace: {requirement}; change the request or leave it out"
     )]
     UnwritableRequest {
         /// Number of the request that cannot be written, from 1.
-        request: u64,
+        request_number: u64,
         /// Sentence on what a request in the output trace must be like.
         requirement: &'static str,
     },

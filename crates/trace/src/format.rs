@@ -10,7 +10,7 @@ pub enum Format {
     Native,
     /// Wearwell's CSV, described in `docs/TRACE-FORMAT.md`.
     Csv,
-    /// Any CSV file; the user states with `CsvColumns` which column holds which field.
+    /// Any CSV file that the user describes: `CsvColumns` states which column holds which field.
     Columns,
     /// Wearwell's block captures (`NAME.ops`), with the contents of the written pages.
     Capture,

@@ -33,8 +33,8 @@ pub enum Op {
     /// Remap: maps whole pages to the contents of other pages, from [`Request::remap_source_offset_bytes`] on, without
     /// sending data.
     Remap(RemapMode),
-    /// No operation of the device: a new phase of the trace begins here, whose results are reported separately.
-    Phase,
+    /// No operation of the device but a marker: a new phase of the trace begins, whose results are reported separately.
+    PhaseMarker,
 }
 
 /// One request of a trace. Readers fill the same value again and again, so that replay does not allocate.
@@ -79,7 +79,7 @@ impl Request {
         first..first + self.len_bytes / PAGE_BYTES
     }
 
-    /// Returns the 4-KiB pages that the request covers from the first to the last byte.
+    /// Returns the 4-KiB pages of which the request covers every byte.
     pub fn whole_pages(&self) -> Range<u64> {
         let first = self.offset_bytes.div_ceil(PAGE_BYTES);
         first..(self.end_offset_bytes() / PAGE_BYTES).max(first)
@@ -118,7 +118,7 @@ pub(crate) fn check_request_limits(request: &Request) -> Result<(), &'static str
         Op::Read | Op::Write => (REQUEST_MAX_BYTES, "a read or write must have at most 1 GiB"),
         Op::Remap(_) => (REQUEST_MAX_BYTES, "a remap must have at most 1 GiB"),
         Op::Trim | Op::Zero => (TRIM_MAX_BYTES, "a trim or zeroing must have at most 16 TiB"),
-        Op::Flush | Op::Phase => (0, "a flush or phase must have the length 0"),
+        Op::Flush | Op::PhaseMarker => (0, "a flush or phase must have the length 0"),
     };
     if request.len_bytes > max {
         return Err(message);

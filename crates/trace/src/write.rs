@@ -24,7 +24,7 @@ pub trait TraceWriter {
 /// Returns an error for a request that a trace reader would refuse, so that every written trace can be read again.
 /// `number` is the number of the request for the error message, from 1.
 pub(crate) fn check_writable(request: &Request, number: u64) -> Result<(), TraceError> {
-    let refuse = |requirement| Err(TraceError::UnwritableRequest { request: number, requirement });
+    let refuse = |requirement| Err(TraceError::UnwritableRequest { request_number: number, requirement });
     let pages = request.pages();
     let content = request.content.len() as u64;
     match check_request_limits(request) {

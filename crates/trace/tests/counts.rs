@@ -111,7 +111,7 @@ fn address_compaction_keeps_page_order_and_offsets_in_pages() {
     let footprint = Footprint::of_trace(open_csv_rows(rows).as_mut()).unwrap();
     let compact = |op, device, offset_bytes, len_bytes| {
         let mut request = Request { op, device, offset_bytes, len_bytes, ..Request::default() };
-        footprint.compact_request(&mut request);
+        footprint.compact_request_addresses(&mut request);
         assert_eq!(request.device, 0);
         (request.offset_bytes, request.len_bytes)
     };
@@ -138,7 +138,7 @@ fn a_compacted_trace_repeats_the_counts_of_the_original() {
     let mut request = Request::default();
     while reader.next(&mut request).unwrap() {
         let before = request.clone();
-        footprint.compact_request(&mut request);
+        footprint.compact_request_addresses(&mut request);
         if before.op != Op::Trim {
             assert_eq!(before.len_bytes, request.len_bytes);
         }
@@ -199,6 +199,6 @@ fn a_footprint_contains_source_and_target_pages_of_remaps() {
     assert_eq!(footprint.touched_page_count(), 4);
     let mut request = Request::default();
     open().next(&mut request).unwrap();
-    footprint.compact_request(&mut request);
+    footprint.compact_request_addresses(&mut request);
     assert_eq!((request.offset_bytes, request.len_bytes, request.remap_source_offset_bytes), (8192, 8192, 0));
 }

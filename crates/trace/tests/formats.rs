@@ -26,19 +26,19 @@ fn fixture(name: &str) -> Fixture {
 }
 
 /// Compresses bytes in the gzip format.
-fn gzip(bytes: &[u8]) -> Vec<u8> {
+fn compress_gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
 /// Compresses bytes in the Zstandard format.
-fn zstd(bytes: &[u8]) -> Vec<u8> {
+fn compress_zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).unwrap()
 }
 
 /// Compresses bytes in the xz format.
-fn xz(bytes: &[u8]) -> Vec<u8> {
+fn compress_xz(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
@@ -68,9 +68,12 @@ fn every_format_has_a_fixture() {
 fn the_format_of_every_fixture_is_recognised_however_compressed() {
     for fixture in fixtures() {
         let plain = fixture.bytes.clone();
-        for (packing, bytes) in
-            [("plain", plain.clone()), ("gzip", gzip(&plain)), ("zstd", zstd(&plain)), ("xz", xz(&plain))]
-        {
+        for (packing, bytes) in [
+            ("plain", plain.clone()),
+            ("gzip", compress_gzip(&plain)),
+            ("zstd", compress_zstd(&plain)),
+            ("xz", compress_xz(&plain)),
+        ] {
             let reader =
                 open_stream(std::io::Cursor::new(bytes.clone()), fixture.name, &fixture.options).unwrap();
             assert_eq!(reader.format(), fixture.format, "{} {packing}", fixture.name);
@@ -130,7 +133,7 @@ fn the_time_unit_option_scales_integer_times() {
 /// A trace format without operations (`oracleGeneral`) is refused unless the user states whether requests are reads or
 /// writes.
 #[test]
-fn traces_without_operations_need_the_assume_option() {
+fn a_trace_that_records_no_operations_needs_the_assume_option() {
     let bytes = fixture("oracle-general").bytes;
     let named = OpenOptions { format: Some(Format::OracleGeneral), ..OpenOptions::default() };
     let error = read_all(&bytes, &named).1.unwrap_err();
@@ -231,7 +234,7 @@ fn csv_and_native_copies_of_a_trace_are_exact() {
 }
 
 #[test]
-fn a_capture_finds_the_files_beside_it() {
+fn opening_a_capture_also_reads_the_page_files_beside_it() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small.ops");
     let read = |reads_payloads| {
         let mut reader = open(&path, &OpenOptions { reads_payloads, ..OpenOptions::default() }).unwrap();
@@ -283,7 +286,7 @@ fn a_damaged_file_beside_a_capture_is_named() {
             }
         }
     };
-    let psz = zstd(&[0; 4096]);
+    let psz = compress_zstd(&[0; 4096]);
     let cases: [(&str, &[u8], bool, &str); 3] = [
         ("small.psz", &psz[..psz.len() / 2], false, "give --without-sidecars"),
         ("small.wdelta", &[0; 2], false, "small.wdelta beside the capture is too short"),
@@ -457,7 +460,9 @@ fn a_truncated_compressed_trace_delivers_its_whole_requests() {
     let lines = (0..50_000_u64)
         .map(|i| format!("{},h,0,Write,{},4096,{}\n", 10_u64.pow(17) + i * i, i * 4096, i % 977));
     let text: String = lines.collect();
-    for packed in [gzip(text.as_bytes()), zstd(text.as_bytes()), xz(text.as_bytes())] {
+    for packed in
+        [compress_gzip(text.as_bytes()), compress_zstd(text.as_bytes()), compress_xz(text.as_bytes())]
+    {
         let (requests, end) = read_all(&packed[..packed.len() * 2 / 3], &OpenOptions::default());
         let error = end.unwrap_err();
         assert_eq!(error.requests_before_damage(), Some(requests.len() as u64), "{error}");
@@ -467,7 +472,7 @@ fn a_truncated_compressed_trace_delivers_its_whole_requests() {
         );
         assert!((20_000..50_000).contains(&requests.len()), "{}", requests.len());
     }
-    let small = gzip(&fixture("msr").bytes);
+    let small = compress_gzip(&fixture("msr").bytes);
     let error = read_all(&small[..small.len() - 4], &OpenOptions::default()).1.unwrap_err();
     assert_eq!(
         error.requests_before_damage(),
@@ -480,7 +485,7 @@ fn a_truncated_compressed_trace_delivers_its_whole_requests() {
 /// could not be detected.
 #[test]
 fn a_compressed_trace_cut_in_its_first_block_is_reported_as_truncated() {
-    let packed = zstd(&fixture("msr").bytes);
+    let packed = compress_zstd(&fixture("msr").bytes);
     let bytes = packed[..packed.len() / 2].to_vec();
     let error = open_stream(std::io::Cursor::new(bytes), "cut.zst", &OpenOptions::default()).err().unwrap();
     assert_eq!(error.requests_before_damage(), Some(0));
@@ -494,7 +499,7 @@ fn a_compressed_trace_cut_in_its_first_block_is_reported_as_truncated() {
 #[test]
 fn a_gzip_trace_cut_in_its_first_line_is_reported_as_truncated() {
     let line: String = (0..2000_u32).map(|k: u32| k.to_string()).collect();
-    let packed = gzip(line.as_bytes());
+    let packed = compress_gzip(line.as_bytes());
     for damaged in [packed[..packed.len() / 2].to_vec(), [&packed[..packed.len() / 2], &[0xff; 400]].concat()]
     {
         let error =
@@ -503,8 +508,8 @@ fn a_gzip_trace_cut_in_its_first_line_is_reported_as_truncated() {
     }
     // A file that is whole, or whose first line is whole, is not damaged where its format is looked for.
     let lines = format!("no trace\n{line}");
-    let packed = gzip(lines.as_bytes());
-    for unknown in [gzip(line.as_bytes()), packed[..packed.len() * 3 / 4].to_vec()] {
+    let packed = compress_gzip(lines.as_bytes());
+    for unknown in [compress_gzip(line.as_bytes()), packed[..packed.len() * 3 / 4].to_vec()] {
         let error =
             open_stream(std::io::Cursor::new(unknown), "cut.gz", &OpenOptions::default()).err().unwrap();
         assert!(matches!(error, TraceError::UnknownFormat { .. }), "{error}");
@@ -518,7 +523,7 @@ fn the_byte_order_mark_of_utf_8_is_not_a_part_of_a_text_trace() {
         let fixture = fixture(name);
         let marked = [b"\xef\xbb\xbf", &fixture.bytes[..]].concat();
         for format in [None, Some(fixture.format)] {
-            for bytes in [marked.clone(), gzip(&marked)] {
+            for bytes in [marked.clone(), compress_gzip(&marked)] {
                 let (requests, end) = read_all(&bytes, &OpenOptions { format, ..fixture.options.clone() });
                 let rows: Vec<_> = requests.iter().map(expected_fields_of).collect();
                 assert_eq!((end.unwrap(), rows), (0, fixture.rows.clone()), "{name}, {format:?}");
@@ -561,8 +566,13 @@ fn a_binary_trace_may_begin_with_the_byte_order_mark_of_utf_16() {
 }
 
 /// Copies the first `max_requests` requests of a trace. Returns the format of the trace, or `None` if it has fewer
-/// requests, and the bytes of both copies: of all that was read, and of only these requests.
-fn copied(bytes: Vec<u8>, options: &OpenOptions, max_requests: u64) -> (Option<Format>, [Vec<u8>; 2]) {
+/// requests, and the bytes of both files that are written: all bytes that were read of the trace, and only the copied
+/// requests, decompressed.
+fn copy_first_requests_and_read_both_copies(
+    bytes: Vec<u8>,
+    options: &OpenOptions,
+    max_requests: u64,
+) -> (Option<Format>, [Vec<u8>; 2]) {
     let folder = tempfile::tempdir().unwrap();
     let paths = ["whole", "part"].map(|name| folder.path().join(name));
     let files = paths.each_ref().map(|path| std::fs::File::create(path).unwrap());
@@ -576,7 +586,7 @@ fn copied(bytes: Vec<u8>, options: &OpenOptions, max_requests: u64) -> (Option<F
 fn the_copy_of_the_first_requests_of_a_trace_contains_no_more() {
     for fixture in fixtures() {
         let Fixture { name, format, options, bytes, rows } = fixture;
-        let (found, [_, part]) = copied(gzip(&bytes), &options, 2);
+        let (found, [_, part]) = copy_first_requests_and_read_both_copies(compress_gzip(&bytes), &options, 2);
         assert_eq!(found, Some(format), "{name}");
         let options = OpenOptions { format: Some(format), ..options };
         let (requests, end) = read_all(&part, &options);
@@ -587,12 +597,14 @@ fn the_copy_of_the_first_requests_of_a_trace_contains_no_more() {
 
 /// A trace that ends or is damaged before the last wanted request is copied byte by byte, damage included.
 #[test]
-fn the_copy_of_a_trace_with_fewer_requests_is_the_trace() {
+fn a_trace_that_ends_before_the_last_wanted_request_is_copied_entirely() {
     let Fixture { options, bytes, rows, .. } = fixture("msr");
-    let compressed = gzip(&bytes);
-    let (format, [whole, _]) = copied(compressed.clone(), &options, rows.len() as u64 + 1);
+    let compressed = compress_gzip(&bytes);
+    let (format, [whole, _]) =
+        copy_first_requests_and_read_both_copies(compressed.clone(), &options, rows.len() as u64 + 1);
     assert_eq!((format, whole), (None, compressed.clone()));
     let cut = compressed[..compressed.len() - 20].to_vec();
-    let (format, [whole, _]) = copied(cut.clone(), &options, rows.len() as u64);
+    let (format, [whole, _]) =
+        copy_first_requests_and_read_both_copies(cut.clone(), &options, rows.len() as u64);
     assert_eq!((format, whole), (None, cut));
 }

@@ -54,7 +54,8 @@ fn any_descriptor() -> impl Strategy<Value = ContentDescriptor> {
 /// Generates operations of trace requests, remaps in one case of four.
 fn any_op() -> impl Strategy<Value = Op> {
     let remap = prop_oneof![Just(RemapMode::Copy), Just(RemapMode::Relocate)].prop_map(Op::Remap);
-    let plain = prop::sample::select(vec![Op::Read, Op::Write, Op::Trim, Op::Zero, Op::Flush, Op::Phase]);
+    let plain =
+        prop::sample::select(vec![Op::Read, Op::Write, Op::Trim, Op::Zero, Op::Flush, Op::PhaseMarker]);
     prop_oneof![3 => plain, 1 => remap]
 }
 
@@ -67,7 +68,7 @@ fn any_request() -> impl Strategy<Value = Request> {
     let device = prop_oneof![3 => Just(0), 1 => any::<u32>()];
     (time_ns, any_op(), device, offset, len, content, any::<bool>()).prop_map(
         |(time_ns, op, device, offset_bytes, len_bytes, contents, known)| {
-            let len_bytes = if matches!(op, Op::Flush | Op::Phase) { 0 } else { len_bytes };
+            let len_bytes = if matches!(op, Op::Flush | Op::PhaseMarker) { 0 } else { len_bytes };
             let mut request = Request { time_ns, op, device, offset_bytes, len_bytes, ..Request::default() };
             if matches!(op, Op::Remap(_)) {
                 request.remap_source_offset_bytes = time_ns % (1 << 49) * 4096;
@@ -212,12 +213,12 @@ fn the_native_writer_refuses_requests_that_its_reader_would_refuse() {
         Request { len_bytes: (1 << 30) + 1, ..good.clone() },
         Request { offset_bytes: u64::MAX, ..good.clone() },
         Request { op: Op::Flush, ..good.clone() },
-        Request { op: Op::Phase, ..good.clone() },
+        Request { op: Op::PhaseMarker, ..good.clone() },
         Request { op: Op::Remap(RemapMode::Copy), remap_source_offset_bytes: 512, ..good.clone() },
         Request { op: Op::Remap(RemapMode::Relocate), offset_bytes: 1, ..good },
     ];
     for request in refused {
-        assert!(matches!(write(request), Err(TraceError::UnwritableRequest { request: 1, .. })));
+        assert!(matches!(write(request), Err(TraceError::UnwritableRequest { request_number: 1, .. })));
     }
 }
 

@@ -26,7 +26,7 @@ fn read_as(format: Option<Format>, bytes: &[u8], skips_bad_lines: bool) {
                 let parts = request.offset_bytes | request.len_bytes | request.remap_source_offset_bytes;
                 assert_eq!(parts % PAGE_BYTES, 0);
             }
-            Op::Flush | Op::Phase => assert_eq!(request.len_bytes, 0),
+            Op::Flush | Op::PhaseMarker => assert_eq!(request.len_bytes, 0),
             Op::Trim | Op::Zero => assert!(request.len_bytes <= 1 << 44),
         }
     }
@@ -34,7 +34,7 @@ fn read_as(format: Option<Format>, bytes: &[u8], skips_bad_lines: bool) {
 
 /// Reads the bytes as a trace of each format and with the format detected, with bad lines refused and with bad lines
 /// skipped.
-fn read_in_every_way(bytes: &[u8]) {
+fn read_in_every_format_with_and_without_skipping(bytes: &[u8]) {
     for format in Format::ALL.into_iter().map(Some).chain([None]) {
         read_as(format, bytes, false);
         read_as(format, bytes, true);
@@ -72,17 +72,17 @@ fn mutated_fixture() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn random_bytes_as_a_trace_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
-        read_in_every_way(&bytes);
+        read_in_every_format_with_and_without_skipping(&bytes);
     }
 
     #[test]
     fn random_trace_lines_of_plausible_characters_never_panic(text in "[0-9RWDwrd ,.:+\t\n-]{0,300}") {
-        read_in_every_way(text.as_bytes());
+        read_in_every_format_with_and_without_skipping(text.as_bytes());
     }
 
     #[test]
     fn mutated_trace_fixtures_never_panic(bytes in mutated_fixture()) {
-        read_in_every_way(&bytes);
+        read_in_every_format_with_and_without_skipping(&bytes);
     }
 }
 
@@ -102,7 +102,7 @@ fn random_bytes_after_every_magic_number_never_panic() {
         for seed in 0..200_u64 {
             let noise = (0..100_u64).map(|i| wearwell::data::mix_bits(seed << 32 | i) as u8);
             let bytes: Vec<u8> = magic.iter().copied().chain(noise).collect();
-            read_in_every_way(&bytes);
+            read_in_every_format_with_and_without_skipping(&bytes);
         }
     }
 }
@@ -115,7 +115,7 @@ fn the_seed_inputs_of_the_fuzz_targets_never_panic() {
     for target in ["readers", "native"] {
         for file in std::fs::read_dir(corpus.join(target)).unwrap() {
             let input = std::fs::read(file.unwrap().path()).unwrap();
-            read_in_every_way(&input[1..]);
+            read_in_every_format_with_and_without_skipping(&input[1..]);
             count += 1;
         }
     }

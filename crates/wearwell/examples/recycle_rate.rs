@@ -1,10 +1,11 @@
-//! Benchmark: CPU time of Recyclable SSD's data structures per host page write, without an FTL engine around them.
+//! Benchmark: CPU time per host page write of the data structures of Recyclable SSD, without an FTL around them.
 //!
-//! A small engine (uniform random overwrites, FIFO garbage collection) runs once and notes every call it makes; the
-//! calls alone are then replayed on fresh structures and timed. The cost of noting is outside, the cost of reading
-//! the notes inside the figure.
+//! A small FTL (uniform random overwrites, FIFO garbage collection) runs once and records every call that it makes to
+//! the recycler. The calls alone are then replayed on fresh data structures, and the replay is timed. The time to
+//! record the calls is not measured; the time to read them back is.
 //!
-//! The cost is mostly cache misses, so it depends on the size of the device; the store has 128 Ki entries.
+//! Most of the cost is cache misses, so it depends on the size of the device. The fingerprint store of the recycler has
+//! 128 Ki entries.
 //!
 //! Run: `cargo run --release --example recycle_rate [logical pages]`
 
@@ -33,12 +34,12 @@ const MEASURED_WRITES: u32 = 2_000_000;
 const REPETITIONS: usize = 5;
 /// Share of host writes that repeat a recent content, percent.
 const DUPLICATE_PERCENT: u32 = 10;
-/// Number of recent contents from which repeated contents are drawn.
-const RECENT_CONTENTS: u32 = 300_000;
+/// Number of contents of recent host writes that are kept; repeated contents are drawn from them.
+const RECENT_CONTENT_COUNT: u32 = 300_000;
 
 /// A recorded call of the recycler (the part of Recyclable SSD that revives dead pages).
 #[derive(Clone, Copy)]
-enum Call {
+enum RecyclerCall {
     /// Search for a dead page that holds this content.
     Find(Fingerprint),
     /// Revival of a dead page: the page, its owner (the logical page that wrote it), and the logical page that now uses
@@ -52,31 +53,34 @@ enum Call {
     Moved(Lpn, Ppn, Ppn),
     /// Erase of the block whose first page is given.
     ErasedBlock(Ppn),
-    /// Search for the neighbour pages of an owner, after one of its pages was revived.
-    Neighbours(Lpn),
-    /// Offer of a dead page with this content for fast loading into the fingerprint store.
-    LoadFast(Ppn, Fingerprint),
+    /// First step of fast loading, after a dead page was revived: finds the newest dead pages of the logical pages
+    /// before and after the one that wrote the revived page.
+    RaiseNeighbourPages(Lpn),
+    /// Offers a dead page with this content to the fingerprint store, which loads it before it is searched for (fast
+    /// loading).
+    OfferForFastLoading(Ppn, Fingerprint),
     /// Host read of a flash page.
     Read(Ppn),
 }
 
-/// Tables of an FTL engine that the recycler queries. The recorded calls determine all their changes.
+/// The tables of an FTL that the recycler queries. They change only by the recorded calls.
 #[derive(Clone)]
-struct Tables {
+struct MapAndPageWriters {
     /// Flash page to which each logical page is mapped.
     mapping: Vec<Ppn>,
     /// For each flash page, the logical page that its spare area names.
-    spare_owners: Vec<Lpn>,
+    page_writers: Vec<Lpn>,
 }
 
-/// Small FTL engine that performs host writes and records every call it makes of the recycler.
-struct Engine {
+/// Small FTL that performs host writes and records every call it makes to the recycler.
+struct RecordingFtl {
     /// The recycler (fingerprint store of dead pages) under measurement.
     recycle: Recycler,
     /// Recorded calls of the recycler, in order.
-    calls: Vec<Call>,
-    /// Tables that the recycler queries: the L2P map and the owners in spare areas.
-    tables: Tables,
+    calls: Vec<RecyclerCall>,
+    /// The tables that the recycler queries: the L2P map, and the writer of each flash page according to its spare
+    /// area.
+    map_and_page_writers: MapAndPageWriters,
     /// Fingerprint of the content of each flash page.
     fingerprint_of_page: Vec<Fingerprint>,
     /// Whether each flash page is valid.
@@ -90,15 +94,15 @@ struct Engine {
     recent: Vec<Fingerprint>,
 }
 
-impl Engine {
+impl RecordingFtl {
     fn new(logical_pages: u32, options: &RecycleOptions) -> Self {
         let pages = logical_pages / 100 * PHYSICAL_PERCENT_OF_LOGICAL / BLOCK_PAGES * BLOCK_PAGES;
         Self {
             recycle: Recycler::new(pages as u64, logical_pages, options),
             calls: Vec::new(),
-            tables: Tables {
+            map_and_page_writers: MapAndPageWriters {
                 mapping: vec![Ppn::NONE; logical_pages as usize],
-                spare_owners: vec![Lpn::NONE; pages as usize],
+                page_writers: vec![Lpn::NONE; pages as usize],
             },
             fingerprint_of_page: vec![Fingerprint::ZERO_PAGE; pages as usize],
             is_page_valid: vec![false; pages as usize],
@@ -119,9 +123,9 @@ impl Engine {
     }
 
     /// Records `call`, then performs it.
-    fn record_and_apply(&mut self, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
+    fn record_and_apply(&mut self, call: RecyclerCall, out: &mut Vec<Ppn>) -> Option<Ppn> {
         self.calls.push(call);
-        apply_call(&mut self.recycle, &mut self.tables, call, out)
+        apply_call(&mut self.recycle, &mut self.map_and_page_writers, call, out)
     }
 
     /// Returns the content of the next host write: a recent content, or a new one.
@@ -131,7 +135,7 @@ impl Engine {
             return self.recent[self.rng.random_range(0..self.recent.len())];
         }
         let new = Fingerprint(self.rng.next_u64());
-        if self.recent.len() < RECENT_CONTENTS as usize {
+        if self.recent.len() < RECENT_CONTENT_COUNT as usize {
             self.recent.push(new);
         } else {
             let place = self.rng.random_range(0..self.recent.len());
@@ -140,38 +144,47 @@ impl Engine {
         new
     }
 
-    /// Performs a host write of a random content to `lpn`, after garbage collection if free pages run short.
-    fn write(&mut self, lpn: Lpn, out: &mut Vec<Ppn>) {
+    /// Performs a host write of a random content to `lpn`, after garbage collection if free pages run short. Uses `out`
+    /// for the pages that the recycler lists for fast loading.
+    fn execute_host_write(&mut self, lpn: Lpn, out: &mut Vec<Ppn>) {
         while self.free_pages.len() < RESERVE_PAGES as usize {
             self.collect_oldest_block(out);
         }
         let content = self.draw_content();
-        let hit = self.record_and_apply(Call::Find(content), out);
-        let owner = hit.map(|ppn| self.recycle.owner(ppn, self.tables.spare_owners[ppn.index()]));
+        let hit = self.record_and_apply(RecyclerCall::Find(content), out);
+        let owner =
+            hit.map(|ppn| self.recycle.owner(ppn, self.map_and_page_writers.page_writers[ppn.index()]));
         let ppn = hit.unwrap_or_else(|| self.allocate());
-        let old = self.tables.mapping[lpn.index()].to_option();
+        let old = self.map_and_page_writers.mapping[lpn.index()].to_option();
         match owner {
-            Some(owner) => self.record_and_apply(Call::Revive(ppn, owner, lpn), out),
-            None => self.record_and_apply(Call::Programmed(lpn, ppn), out),
+            Some(owner) => self.record_and_apply(RecyclerCall::Revive(ppn, owner, lpn), out),
+            None => self.record_and_apply(RecyclerCall::Programmed(lpn, ppn), out),
         };
         self.fingerprint_of_page[ppn.index()] = content;
         self.is_page_valid[ppn.index()] = true;
         if let Some(old) = old {
             self.is_page_valid[old.index()] = false;
-            self.record_and_apply(Call::Invalidated(lpn, old, self.fingerprint_of_page[old.index()]), out);
+            self.record_and_apply(
+                RecyclerCall::Invalidated(lpn, old, self.fingerprint_of_page[old.index()]),
+                out,
+            );
         }
         if let Some(owner) = owner {
-            self.record_and_apply(Call::Neighbours(owner), out);
+            self.record_and_apply(RecyclerCall::RaiseNeighbourPages(owner), out);
             for page in std::mem::take(out) {
-                self.record_and_apply(Call::LoadFast(page, self.fingerprint_of_page[page.index()]), out);
+                self.record_and_apply(
+                    RecyclerCall::OfferForFastLoading(page, self.fingerprint_of_page[page.index()]),
+                    out,
+                );
             }
         }
     }
 
-    /// Performs a host read of `lpn`, if the logical page is mapped.
-    fn read(&mut self, lpn: Lpn, out: &mut Vec<Ppn>) {
-        if let Some(ppn) = self.tables.mapping[lpn.index()].to_option() {
-            self.record_and_apply(Call::Read(ppn), out);
+    /// Performs a host read of `lpn`, if the logical page is mapped. The recycler only counts the read and adds nothing
+    /// to `out`.
+    fn execute_host_read(&mut self, lpn: Lpn, out: &mut Vec<Ppn>) {
+        if let Some(ppn) = self.map_and_page_writers.mapping[lpn.index()].to_option() {
+            self.record_and_apply(RecyclerCall::Read(ppn), out);
         }
     }
 
@@ -180,76 +193,91 @@ impl Engine {
         let block = self.blocks_by_first_program.pop_front().expect("a full device has closed blocks");
         let pages = block * BLOCK_PAGES..(block + 1) * BLOCK_PAGES;
         for from in pages.clone().map(Ppn).filter(|ppn| self.is_page_valid[ppn.index()]).collect::<Vec<_>>() {
-            let lpn = self.recycle.owner(from, self.tables.spare_owners[from.index()]);
+            let lpn = self.recycle.owner(from, self.map_and_page_writers.page_writers[from.index()]);
             let to = self.allocate();
             self.fingerprint_of_page[to.index()] = self.fingerprint_of_page[from.index()];
             self.is_page_valid[from.index()] = false;
             self.is_page_valid[to.index()] = true;
-            self.record_and_apply(Call::Moved(lpn, from, to), out);
+            self.record_and_apply(RecyclerCall::Moved(lpn, from, to), out);
         }
-        self.record_and_apply(Call::ErasedBlock(Ppn(pages.start)), out);
+        self.record_and_apply(RecyclerCall::ErasedBlock(Ppn(pages.start)), out);
         self.free_pages.extend(pages);
     }
 }
 
 /// Performs one recorded call on the recycler. Returns the dead page that a search found.
-fn apply_call(recycle: &mut Recycler, tables: &mut Tables, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
-    let Tables { mapping, spare_owners } = tables;
+fn apply_call(
+    recycle: &mut Recycler,
+    map_and_page_writers: &mut MapAndPageWriters,
+    call: RecyclerCall,
+    out: &mut Vec<Ppn>,
+) -> Option<Ppn> {
+    let MapAndPageWriters { mapping, page_writers } = map_and_page_writers;
     match call {
-        Call::Find(fingerprint) => return recycle.find_dead_page(fingerprint),
-        Call::Revive(ppn, owner, lpn) => {
+        RecyclerCall::Find(fingerprint) => return recycle.find_dead_page(fingerprint),
+        RecyclerCall::Revive(ppn, owner, lpn) => {
             mapping[lpn.index()] = ppn;
             recycle.revive_page(ppn, owner, lpn);
         }
-        Call::Programmed(lpn, ppn) => {
-            (mapping[lpn.index()], spare_owners[ppn.index()]) = (ppn, lpn);
+        RecyclerCall::Programmed(lpn, ppn) => {
+            (mapping[lpn.index()], page_writers[ppn.index()]) = (ppn, lpn);
             recycle.record_page_programmed(lpn, ppn);
         }
-        Call::Invalidated(lpn, ppn, fingerprint) => {
+        RecyclerCall::Invalidated(lpn, ppn, fingerprint) => {
             recycle.record_page_invalidated(lpn, ppn, mapping[lpn.index()].to_option(), fingerprint);
         }
-        Call::Moved(lpn, from, to) => {
-            (mapping[lpn.index()], spare_owners[to.index()]) = (to, lpn);
+        RecyclerCall::Moved(lpn, from, to) => {
+            (mapping[lpn.index()], page_writers[to.index()]) = (to, lpn);
             recycle.record_page_moved(lpn, from, to);
         }
-        Call::ErasedBlock(first) => {
-            recycle.record_block_erased(first, BLOCK_PAGES, |ppn| spare_owners[ppn.index()]);
+        RecyclerCall::ErasedBlock(first) => {
+            recycle.record_block_erased(first, BLOCK_PAGES, |ppn| page_writers[ppn.index()]);
         }
-        Call::Neighbours(owner) => {
-            recycle.raise_or_append_neighbour_pages(owner, |lpn| mapping[lpn.index()].to_option(), out);
+        RecyclerCall::RaiseNeighbourPages(owner) => {
+            recycle.promote_or_append_dead_pages_of_neighbours(
+                owner,
+                |lpn| mapping[lpn.index()].to_option(),
+                out,
+            );
         }
-        Call::LoadFast(ppn, fingerprint) => recycle.offer_fast_loaded_page(ppn, fingerprint),
-        Call::Read(ppn) => recycle.count_read(ppn),
+        RecyclerCall::OfferForFastLoading(ppn, fingerprint) => {
+            recycle.offer_neighbour_page_to_fingerprint_store(ppn, fingerprint);
+        }
+        RecyclerCall::Read(ppn) => recycle.count_read(ppn),
     }
     None
 }
 
-/// Runs the engine with the given options of the recycler, then replays and prints the measurement as one line.
+/// Runs the small FTL with the given options of the recycler, then replays its calls and prints the times as one line.
 fn measure(
     name: &str,
     logical_pages: u32,
     policy: FingerprintStorePolicy,
     reads_per_write: u32,
-    counts_store_comparisons: bool,
+    counts_scan_comparisons: bool,
 ) {
-    let options = RecycleOptions { policy, counts_store_comparisons, ..RecycleOptions::default() };
-    let mut engine = Engine::new(logical_pages, &options);
+    let options = RecycleOptions { policy, counts_scan_comparisons, ..RecycleOptions::default() };
+    let mut recording_ftl = RecordingFtl::new(logical_pages, &options);
     let mut out = Vec::new();
-    let mut warm = (engine.recycle.clone(), engine.tables.clone());
-    for write in 0..WARM_UP_WRITES + MEASURED_WRITES {
-        if write == WARM_UP_WRITES {
-            engine.calls.clear();
-            engine.recycle.reset_statistics();
-            warm = (engine.recycle.clone(), engine.tables.clone());
+    let mut warm = (recording_ftl.recycle.clone(), recording_ftl.map_and_page_writers.clone());
+    for write_index in 0..WARM_UP_WRITES + MEASURED_WRITES {
+        if write_index == WARM_UP_WRITES {
+            recording_ftl.calls.clear();
+            recording_ftl.recycle.reset_statistics();
+            warm = (recording_ftl.recycle.clone(), recording_ftl.map_and_page_writers.clone());
         }
-        let lpn = if write < logical_pages { write } else { engine.rng.random_range(0..logical_pages) };
-        engine.write(Lpn(lpn), &mut out);
+        let lpn = if write_index < logical_pages {
+            write_index
+        } else {
+            recording_ftl.rng.random_range(0..logical_pages)
+        };
+        recording_ftl.execute_host_write(Lpn(lpn), &mut out);
         for _ in 0..reads_per_write {
-            let lpn = engine.rng.random_range(0..logical_pages);
-            engine.read(Lpn(lpn), &mut out);
+            let lpn = recording_ftl.rng.random_range(0..logical_pages);
+            recording_ftl.execute_host_read(Lpn(lpn), &mut out);
         }
     }
-    report(name, &engine, warm);
+    report(name, &recording_ftl, warm);
 }
 
 /// Returns the nanoseconds for which this thread has run on a processor, or the wall time since `start` if the system
@@ -261,28 +289,45 @@ fn cpu_nanoseconds(start: Instant) -> u64 {
 }
 
 /// Replays recorded calls on a recycler and its tables. Returns the CPU time in nanoseconds per host write.
-fn replay(calls: &[Call], recycle: &mut Recycler, tables: &mut Tables) -> f64 {
+fn replay_cpu_ns_per_write(
+    calls: &[RecyclerCall],
+    recycle: &mut Recycler,
+    map_and_page_writers: &mut MapAndPageWriters,
+) -> f64 {
     let start = Instant::now();
     let before = cpu_nanoseconds(start);
     let mut out = Vec::new();
     for &call in calls {
         out.clear();
-        apply_call(recycle, tables, call, &mut out);
+        apply_call(recycle, map_and_page_writers, call, &mut out);
     }
     (cpu_nanoseconds(start) - before) as f64 / MEASURED_WRITES as f64
 }
 
-/// Replays the calls of `engine` several times from the state after the warm-up, and prints the times as one line.
-fn report(name: &str, engine: &Engine, (warm, tables): (Recycler, Tables)) {
+/// Replays the calls of `recording_ftl` several times from the state after the warm-up, and prints the times as one
+/// line.
+fn report(
+    name: &str,
+    recording_ftl: &RecordingFtl,
+    (warm, map_and_page_writers): (Recycler, MapAndPageWriters),
+) {
     let mut rates = Vec::new();
     for _ in 0..REPETITIONS {
         let mut recycle = warm.clone();
-        rates.push(replay(&engine.calls, &mut recycle, &mut tables.clone()));
-        assert_eq!(recycle.statistics(), engine.recycle.statistics(), "the replay must repeat the run");
+        rates.push(replay_cpu_ns_per_write(
+            &recording_ftl.calls,
+            &mut recycle,
+            &mut map_and_page_writers.clone(),
+        ));
+        assert_eq!(
+            recycle.statistics(),
+            recording_ftl.recycle.statistics(),
+            "the replay must repeat the run"
+        );
     }
     rates.sort_unstable_by(f64::total_cmp);
-    let statistics = engine.recycle.statistics();
-    let copies = engine.calls.iter().filter(|call| matches!(call, Call::Moved(..))).count();
+    let statistics = recording_ftl.recycle.statistics();
+    let copies = recording_ftl.calls.iter().filter(|call| matches!(call, RecyclerCall::Moved(..))).count();
     println!(
         "{name:32} best {:4.0}, median {:4.0} ns per host write; hits {:4.1} %, copies per write {:.2}, mean comparisons {:.0}, \
          entries {}",
@@ -291,7 +336,7 @@ fn report(name: &str, engine: &Engine, (warm, tables): (Recycler, Tables)) {
         100.0 * statistics.hits as f64 / MEASURED_WRITES as f64,
         copies as f64 / MEASURED_WRITES as f64,
         statistics.mean_comparisons_on_hit().unwrap_or(f64::NAN),
-        engine.recycle.fingerprint_store_len(),
+        recording_ftl.recycle.fingerprint_store_len(),
     );
 }
 

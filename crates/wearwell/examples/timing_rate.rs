@@ -54,14 +54,14 @@ fn flash_op(die: u32, kind: OpKind, cause: Cause) -> FlashOp {
         cause,
         ops_back_to_dependency: 0,
         transfer_bytes: bytes,
-        copy_or_nvram_line_count: 1,
+        copied_page_or_nvram_line_count: 1,
     }
 }
 
 /// Returns the operations of a host write that triggers garbage collection on `die`: page copies, an erase, a program.
-fn write_with_collection(die: u32) -> Vec<FlashOp> {
+fn ops_of_write_with_collection(die: u32) -> Vec<FlashOp> {
     let copies = FlashOp {
-        copy_or_nvram_line_count: COPIES_PER_COLLECTION,
+        copied_page_or_nvram_line_count: COPIES_PER_COLLECTION,
         ..flash_op(die, OpKind::Copies, Cause::Gc)
     };
     vec![copies, flash_op(die, OpKind::Erase, Cause::Gc), flash_op(die, OpKind::Program, Cause::Host)]
@@ -69,9 +69,9 @@ fn write_with_collection(die: u32) -> Vec<FlashOp> {
 
 /// Generator of the benchmark's requests: host writes and reads on random dies, with garbage collections.
 struct RequestGenerator {
-    /// For each die, the operations of a host write with garbage collection; the last one is the program of the host
-    /// page.
-    ops_of_collecting_write_by_die: Vec<Vec<FlashOp>>,
+    /// For each die, the operations of a host write that triggers garbage collection; the last one is the program of
+    /// the host page.
+    ops_of_write_with_collection_by_die: Vec<Vec<FlashOp>>,
     /// For each die, the operation of a host read.
     reads: Vec<FlashOp>,
     /// Share of requests that are reads, 0 to 1.
@@ -94,7 +94,7 @@ impl RequestGenerator {
         let collection = copies * (FLASH.read_ns + transfer + program) + FLASH.erase_ns;
         let per_write = program as f64 + collection as f64 / f64::from(WRITES_PER_COLLECTION);
         Self {
-            ops_of_collecting_write_by_die: (0..DIES).map(write_with_collection).collect(),
+            ops_of_write_with_collection_by_die: (0..DIES).map(ops_of_write_with_collection).collect(),
             reads: (0..DIES).map(|die| flash_op(die, OpKind::Read, Cause::Host)).collect(),
             read_share,
             writes_since_collection_by_die: (0..DIES).map(|die| die % WRITES_PER_COLLECTION).collect(),
@@ -111,7 +111,7 @@ impl RequestGenerator {
             return (RequestKind::Read, &self.reads[die..=die]);
         }
         self.writes_since_collection_by_die[die] += 1;
-        let list = &self.ops_of_collecting_write_by_die[die];
+        let list = &self.ops_of_write_with_collection_by_die[die];
         if self.writes_since_collection_by_die[die] < WRITES_PER_COLLECTION {
             return (RequestKind::Write, &list[list.len() - 1..]);
         }
@@ -120,17 +120,17 @@ impl RequestGenerator {
     }
 
     /// Returns the arrival time of the next request in nanoseconds; gaps are exponentially distributed.
-    fn next_arrival(&mut self) -> u64 {
+    fn next_arrival_ns(&mut self) -> u64 {
         self.last_arrival_ns -= (1.0 - self.rng.random::<f64>()).ln() * self.mean_arrival_gap_ns;
         self.last_arrival_ns as u64
     }
 }
 
 /// Submits `writes` requests at random arrival times. Returns the number of their flash operations.
-fn open_loop(timing: &mut TimingEngine, load: &mut RequestGenerator, writes: u32) -> u64 {
+fn submit_open_loop_counting_ops(timing: &mut TimingEngine, load: &mut RequestGenerator, writes: u32) -> u64 {
     let mut ops = 0;
     for _ in 0..writes {
-        let arrival = load.next_arrival();
+        let arrival = load.next_arrival_ns();
         let (kind, list) = load.next_request();
         ops += list.iter().map(FlashOp::flash_operation_count).sum::<u64>();
         timing.submit(kind, arrival, list);
@@ -139,7 +139,11 @@ fn open_loop(timing: &mut TimingEngine, load: &mut RequestGenerator, writes: u32
 }
 
 /// Submits `writes` requests with at most 256 in flight. Returns the number of their flash operations.
-fn closed_loop(timing: &mut TimingEngine, load: &mut RequestGenerator, writes: u32) -> u64 {
+fn submit_closed_loop_counting_ops(
+    timing: &mut TimingEngine,
+    load: &mut RequestGenerator,
+    writes: u32,
+) -> u64 {
     let mut ops = 0;
     for _ in 0..writes {
         while timing.outstanding_requests() >= 256 {
@@ -173,7 +177,7 @@ struct BenchmarkCase<'a> {
     /// Options of the measured timing engine.
     options: &'a TimingOptions,
     /// Function that submits the requests: in an open or a closed loop.
-    drive: SubmitRequests,
+    submit_requests: SubmitRequests,
     /// Share of requests that are reads, 0 to 1.
     read_share: f64,
 }
@@ -188,7 +192,7 @@ impl BenchmarkCase<'_> {
             let mut load = RequestGenerator::new(0.6, self.read_share);
             let start = Instant::now();
             let before = cpu_seconds(start);
-            let ops = (self.drive)(&mut timing, &mut load, requests);
+            let ops = (self.submit_requests)(&mut timing, &mut load, requests);
             best = best.min((cpu_seconds(start) - before) / ops as f64);
             last = Some((timing, ops));
         }
@@ -218,7 +222,8 @@ fn main() {
     let plain = &TimingOptions::default();
     let suspend = Some(SuspensionOptions { resume_overhead_ns: 20_000, max_suspensions_per_op: 4 });
     let suspending = &TimingOptions { suspension: suspend, ..plain.clone() };
-    let (open, closed): (SubmitRequests, SubmitRequests) = (open_loop, closed_loop);
+    let (open, closed): (SubmitRequests, SubmitRequests) =
+        (submit_open_loop_counting_ops, submit_closed_loop_counting_ops);
     let cases = [
         ("none, open loop", TimingMode::None, plain, open, 0.0),
         ("timeline, open loop 60 %", TimingMode::Timeline, plain, open, 0.0),
@@ -229,8 +234,9 @@ fn main() {
         ("event + suspend, 70 % reads, open loop", TimingMode::Event, suspending, open, 0.7),
     ];
     let wanted = std::env::args().nth(2).unwrap_or_default();
-    for (name, mode, options, drive, read_share) in cases.into_iter().filter(|case| case.0.contains(&wanted))
+    for (name, mode, options, submit_requests, read_share) in
+        cases.into_iter().filter(|case| case.0.contains(&wanted))
     {
-        BenchmarkCase { name, mode, options, drive, read_share }.measure(requests);
+        BenchmarkCase { name, mode, options, submit_requests, read_share }.measure(requests);
     }
 }

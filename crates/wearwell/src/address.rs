@@ -12,13 +12,13 @@ pub struct Lpn(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Ppn(pub u32);
 
-/// Number of a piece of stored content to which the L2P table can map a logical page: a flash page (`Unit(ppn)`), or a
+/// Mapping target of the L2P table: number of a unit of stored content, which is a flash page (`StoredUnit(ppn)`) or a
 /// member of a compressed chunk (several logical pages compressed together). The numbers of chunk members are greater
 /// than that of the last flash page.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Unit(pub u32);
+pub struct StoredUnit(pub u32);
 
-impl From<Ppn> for Unit {
+impl From<Ppn> for StoredUnit {
     #[inline]
     fn from(ppn: Ppn) -> Self {
         Self(ppn.0)
@@ -31,44 +31,46 @@ pub const MAX_CHUNK_MEMBERS: usize = 4;
 /// Returns the number of the compressed chunk to which the member `unit` belongs, and the member's index in it, on a
 /// device with `flash_pages` flash pages.
 #[inline]
-pub(crate) fn chunk_and_member_of(unit: Unit, flash_pages: u64) -> (u32, usize) {
+pub(crate) fn chunk_and_member_of(unit: StoredUnit, flash_pages: u64) -> (u32, usize) {
     let at = unit.0 - flash_pages as u32;
     (at / MAX_CHUNK_MEMBERS as u32, at as usize % MAX_CHUNK_MEMBERS)
 }
 
-/// Returns the unit of the member with index `member` of the compressed chunk `number`, on a device with `flash_pages`
-/// flash pages.
+/// Returns the mapping target (unit) of the member with index `member` of the compressed chunk `number`, on a device
+/// with `flash_pages` flash pages.
 #[inline]
-pub(crate) fn unit_of_member(number: u32, member: usize, flash_pages: u64) -> Unit {
-    Unit(flash_pages as u32 + number * MAX_CHUNK_MEMBERS as u32 + member as u32)
+pub(crate) fn unit_of_chunk_member(number: u32, member: usize, flash_pages: u64) -> StoredUnit {
+    StoredUnit(flash_pages as u32 + number * MAX_CHUNK_MEMBERS as u32 + member as u32)
 }
 
-/// Bit of a map entry that is set if a bind (a change of the map without a program) gave the logical page its unit.
-const BIND_MARK: u32 = 1 << 31;
+/// Bit of a map entry, the *bind mark*: set if the logical page was mapped to content that was stored already (by
+/// deduplication, recycling or a remap command), without a page program.
+const MAPPED_WITHOUT_PROGRAM_MARK: u32 = 1 << 31;
 
-/// Maximum number of units (flash pages and chunk members) of a device whose map entries have bind marks (one bit that
-/// tells a bind from a program). The numbers of units then have 31 bits. The largest 31-bit number is not used, because
-/// with the bind mark it would equal [`Unit::NONE`].
-pub(crate) const MAX_UNITS_WITH_BIND_MARK: u64 = BIND_MARK as u64 - 1;
+/// Maximum number of units (flash pages and chunk members) of a device whose map entries use one bit as a mark of
+/// mappings without a program. Unit numbers then have 31 bits. The largest 31-bit number is not used, because with the
+/// mark it would equal [`StoredUnit::NONE`].
+pub(crate) const MAX_UNITS_WITH_MARKED_MAP_ENTRIES: u64 = MAPPED_WITHOUT_PROGRAM_MARK as u64 - 1;
 
-impl Unit {
-    /// Returns this unit as a map entry with the bind mark set: the logical page was mapped to the unit without a
+impl StoredUnit {
+    /// Returns the map entry for this unit with the bind mark set: the logical page was mapped to the unit without a
     /// program, so the OOB of the stored page may name another logical page.
-    pub(crate) fn with_bind_mark(self) -> Self {
-        Self(self.0 | BIND_MARK)
+    pub(crate) fn marked_as_mapped_without_program(self) -> Self {
+        Self(self.0 | MAPPED_WITHOUT_PROGRAM_MARK)
     }
 
-    /// Returns whether this map entry has a bind mark: the logical page was mapped to the unit without a program.
+    /// Returns whether the bind mark of this map entry is set: the logical page was mapped to the unit without a
+    /// program.
     #[inline]
-    pub(crate) fn has_bind_mark(self) -> bool {
-        self.0 & BIND_MARK != 0 && self != Self::NONE
+    pub(crate) fn is_marked_as_mapped_without_program(self) -> bool {
+        self.0 & MAPPED_WITHOUT_PROGRAM_MARK != 0 && self != Self::NONE
     }
 
-    /// Returns the unit that a map entry names, without the bind mark (bit of a mapping without a program) that it may
-    /// have.
+    /// Returns the unit that this map entry names. Clears the bind mark, the bit that is set if the logical page was
+    /// mapped to the unit without a program.
     #[inline]
-    pub(crate) fn without_bind_mark(self) -> Self {
-        if self == Self::NONE { self } else { Self(self.0 & !BIND_MARK) }
+    pub(crate) fn without_mapping_mark(self) -> Self {
+        if self == Self::NONE { self } else { Self(self.0 & !MAPPED_WITHOUT_PROGRAM_MARK) }
     }
 }
 
@@ -121,10 +123,10 @@ macro_rules! impl_address {
         }
     )*};
 }
-impl_address!(Lpn, Ppn, Unit, BlockId, PlaneId);
+impl_address!(Lpn, Ppn, StoredUnit, BlockId, PlaneId);
 
 /// Returns whether `unit` is a flash page of a device with `pages` flash pages. Members of compressed chunks (logical
 /// pages compressed together) have greater numbers.
-pub(crate) fn is_flash_page(unit: Unit, pages: u64) -> bool {
+pub(crate) fn is_flash_page(unit: StoredUnit, pages: u64) -> bool {
     (unit.0 as u64) < pages && unit.to_option().is_some()
 }

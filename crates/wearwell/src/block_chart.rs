@@ -13,14 +13,14 @@ use std::ops::Range;
 
 use crate::address::BlockId;
 use crate::nand::{Nand, PageKind};
-use crate::store::{BlockState, Store};
+use crate::store::{BlockState, FlashPageStore};
 
 /// Largest number of bins of an [`EraseHistogram`] (erase counts of blocks).
 pub const HISTOGRAM_BINS_MAX: u32 = 40;
-/// Number of equal steps in which a cell of the block map (a few blocks) states the share of its pages that are valid,
-/// and the share that are invalid.
-const CHART_CELL_SHARE_STEPS: u64 = 15;
-/// Code in a cell of the block map (a few blocks) that means that all its blocks are retired.
+/// Number of steps to which a share is rounded in a cell of the block map. A cell shows a few blocks, with the share of
+/// their pages that are valid and the share that are invalid.
+const CHART_SHARE_RESOLUTION_STEPS: u64 = 15;
+/// Code for a cell of the block map whose blocks are all retired. A cell shows a few blocks.
 const RETIRED_CHART_CELL_CODE: u64 = 15;
 /// Digits of the base64url alphabet, by value; a cell of the block map is written as two of them.
 const BASE64URL_DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -35,7 +35,7 @@ pub fn blocks_per_chart_cell(blocks: u32, most_cells: u32) -> u32 {
 /// of `blocks_per_cell` blocks. The range begins with the first block of a cell; its last cell may have fewer blocks.
 /// O(blocks of the range).
 pub fn append_chart_cells<N: Nand>(
-    store: &Store<N>,
+    store: &FlashPageStore<N>,
     blocks: Range<u32>,
     blocks_per_cell: u32,
     encoded_cells: &mut String,
@@ -47,8 +47,8 @@ pub fn append_chart_cells<N: Nand>(
     }
 }
 
-/// Returns the 12-bit number of the cell of the block map that summarises `blocks`.
-fn encode_chart_cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
+/// Encodes the cell of the block map that summarises `blocks` as a 12-bit number.
+fn encode_chart_cell<N: Nand>(store: &FlashPageStore<N>, blocks: Range<u32>) -> u64 {
     let of_cell = u64::from(blocks.end - blocks.start);
     let (table, mut valid, mut programmed) = (store.blocks(), 0, 0);
     let mut of_code = [0u32; RETIRED_CHART_CELL_CODE as usize + 1];
@@ -67,8 +67,8 @@ fn encode_chart_cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
         return RETIRED_CHART_CELL_CODE;
     }
     let pages = of_cell * u64::from(store.geometry().block_pages());
-    let steps = |count: u64| (2 * count * CHART_CELL_SHARE_STEPS + pages) / (2 * pages);
-    let programmed = steps(programmed).min(CHART_CELL_SHARE_STEPS);
+    let steps = |count: u64| (2 * count * CHART_SHARE_RESOLUTION_STEPS + pages) / (2 * pages);
+    let programmed = steps(programmed).min(CHART_SHARE_RESOLUTION_STEPS);
     let valid = steps(valid).min(programmed);
     let commonest =
         (1..RETIRED_CHART_CELL_CODE as usize).rev().max_by_key(|&code| of_code[code]).unwrap_or(0);
@@ -79,7 +79,7 @@ fn encode_chart_cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
 /// Returns the code, 1 to 6, by which a cell of the block map states that most of its blocks hold pages of this kind.
 fn chart_code_of_page_kind(kind: PageKind) -> usize {
     match kind {
-        PageKind::Data | PageKind::Head | PageKind::Tail => 1,
+        PageKind::Data | PageKind::BlockHead | PageKind::BlockTail => 1,
         PageKind::Translation => 2,
         PageKind::Delta => 3,
         PageKind::Chunk => 4,

@@ -70,26 +70,26 @@ impl ContentDescriptor {
         sizes.into_iter().try_fold(0, add).unwrap_or(Self::UNKNOWN_SIZE)
     }
 
-    /// Returns which sizes of the content are known.
-    pub fn known_sizes(&self) -> KnownSizes {
-        KnownSizes {
+    /// Returns which sizes of the content are known: its compressed size, and the size of its delta to the old content.
+    pub fn known_content_sizes(&self) -> KnownContentSizes {
+        KnownContentSizes {
             is_compressed_size_known: self.compressed_bytes != Self::UNKNOWN_SIZE,
             is_delta_size_known: self.delta_bytes != Self::UNKNOWN_SIZE,
         }
     }
 }
 
-/// Which sizes (compressed size, delta size) of a page's content are known, for the whole page or for at least one of
-/// its parts.
+/// Which sizes of a page's content are known (compressed size, size of the delta), for the whole page or for at least
+/// one of its parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct KnownSizes {
+pub struct KnownContentSizes {
     /// Whether the compressed size of the content is known.
     pub is_compressed_size_known: bool,
     /// Whether the delta size of the content is known.
     pub is_delta_size_known: bool,
 }
 
-impl KnownSizes {
+impl KnownContentSizes {
     /// Returns the sizes that are known in `self` or in `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
@@ -100,22 +100,24 @@ impl KnownSizes {
     }
 }
 
-/// Counts of page writes with an unknown size of their content, although the size of a part of the page was known.
+/// Counts of page writes whose compressed size or delta size is unknown, although that of a part of the page was known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LostSizeCounts {
+pub struct UnknownSizeCounts {
     /// Number of page writes whose compressed size is unknown although that of a part of the page was known.
-    pub compressed_sizes: u64,
+    pub pages_with_unknown_compressed_size: u64,
     /// Number of page writes whose delta size is unknown although that of a part of the page was known.
-    pub delta_sizes: u64,
+    pub pages_with_unknown_delta_size: u64,
 }
 
-impl LostSizeCounts {
+impl UnknownSizeCounts {
     /// Counts a page write as having lost a size if that size is known for a part of the page (`of_parts`), but not for
     /// the whole page (`of_page`).
-    pub fn count_page_write(&mut self, of_parts: KnownSizes, of_page: KnownSizes) {
+    pub fn count_page_write(&mut self, of_parts: KnownContentSizes, of_page: KnownContentSizes) {
         let is_lost = |part: bool, page: bool| u64::from(part && !page);
-        self.compressed_sizes += is_lost(of_parts.is_compressed_size_known, of_page.is_compressed_size_known);
-        self.delta_sizes += is_lost(of_parts.is_delta_size_known, of_page.is_delta_size_known);
+        self.pages_with_unknown_compressed_size +=
+            is_lost(of_parts.is_compressed_size_known, of_page.is_compressed_size_known);
+        self.pages_with_unknown_delta_size +=
+            is_lost(of_parts.is_delta_size_known, of_page.is_delta_size_known);
     }
 
     /// Returns how many page writes with an unknown size were counted since `earlier`, an earlier reading of these
@@ -123,17 +125,22 @@ impl LostSizeCounts {
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
-            compressed_sizes: self.compressed_sizes - earlier.compressed_sizes,
-            delta_sizes: self.delta_sizes - earlier.delta_sizes,
+            pages_with_unknown_compressed_size: self.pages_with_unknown_compressed_size
+                - earlier.pages_with_unknown_compressed_size,
+            pages_with_unknown_delta_size: self.pages_with_unknown_delta_size
+                - earlier.pages_with_unknown_delta_size,
         }
     }
 
-    /// Returns the sums of these counts of page writes with an unknown size and those of `other`.
+    /// Returns the sums of the counts of `self` and `other`: page writes whose compressed size or delta size is
+    /// unknown.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
-            compressed_sizes: self.compressed_sizes + other.compressed_sizes,
-            delta_sizes: self.delta_sizes + other.delta_sizes,
+            pages_with_unknown_compressed_size: self.pages_with_unknown_compressed_size
+                + other.pages_with_unknown_compressed_size,
+            pages_with_unknown_delta_size: self.pages_with_unknown_delta_size
+                + other.pages_with_unknown_delta_size,
         }
     }
 }

@@ -8,7 +8,7 @@
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
 use crate::address::{Lpn, RemapMode};
-use crate::data::{Content, ContentDescriptor, Fingerprint, KnownSizes, LostSizeCounts};
+use crate::data::{Content, ContentDescriptor, Fingerprint, KnownContentSizes, UnknownSizeCounts};
 use crate::design::Parts;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -65,7 +65,7 @@ pub struct Device<N> {
     /// Counts of page writes that covered only some sectors of their page.
     partial_write_counts: PartialWriteCounts,
     /// Counts of page writes whose content has an unknown size because they were written in parts.
-    lost_size_counts: LostSizeCounts,
+    unknown_size_counts: UnknownSizeCounts,
 }
 
 /// Counts of partial page writes: those that covered only some sectors of their page when they reached the FTL. Each
@@ -102,7 +102,7 @@ impl<N: Nand> Device<N> {
             page_bytes,
             page_scratch: vec![0; page_bytes as usize].into(),
             partial_write_counts: PartialWriteCounts::default(),
-            lost_size_counts: LostSizeCounts::default(),
+            unknown_size_counts: UnknownSizeCounts::default(),
         })
     }
 
@@ -137,10 +137,10 @@ impl<N: Nand> Device<N> {
         self.partial_write_counts
     }
 
-    /// Returns the counts of page writes whose content has an unknown size because they were written in parts, since
-    /// the drive was built.
-    pub fn lost_size_counts(&self) -> LostSizeCounts {
-        self.lost_size_counts
+    /// Returns the counts, since the drive was built, of page writes whose compressed size or delta size is unknown
+    /// because the page was written in parts.
+    pub fn unknown_size_counts(&self) -> UnknownSizeCounts {
+        self.unknown_size_counts
     }
 
     /// Returns the number of pages in the write buffer.
@@ -252,8 +252,8 @@ impl<N: Nand> Device<N> {
     /// first, or to the FTL if there is no write buffer.
     fn write_page_sectors(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) -> Result<()> {
         if self.buffer.is_off() {
-            let known_sizes = data.known_sizes();
-            return self.write_page_to_ftl(lpn, &data, mask, known_sizes);
+            let known_content_sizes = data.known_content_sizes();
+            return self.write_page_to_ftl(lpn, &data, mask, known_content_sizes);
         }
         if self.buffer.has_no_room_for(lpn) {
             self.evict_page()?;
@@ -274,7 +274,7 @@ impl<N: Nand> Device<N> {
     /// The logical page reads as lost until it is overwritten as a whole.
     fn write_evicted_page(&mut self, page: Option<BufferedPage>) -> Result<()> {
         let Some(page) = page else { return Ok(()) };
-        match self.write_page_to_ftl(page.lpn, &page.data, page.written_sectors, page.known_sizes) {
+        match self.write_page_to_ftl(page.lpn, &page.data, page.written_sectors, page.known_content_sizes) {
             Err(Error::LogicalPageLost { .. }) => Ok(()),
             stored => {
                 if stored.is_err() {
@@ -286,20 +286,21 @@ impl<N: Nand> Device<N> {
     }
 
     /// Writes the sectors of `lpn` in `mask` to the FTL, as a whole page. If `mask` is not the whole page, reads its
-    /// other sectors from flash first. `known_sizes` states which sizes are known of at least a part of the content.
+    /// other sectors from flash first. `known_content_sizes` states whether the compressed size and the delta size of
+    /// at least a part of the content are known.
     fn write_page_to_ftl(
         &mut self,
         lpn: Lpn,
         data: &PageData,
         mask: SectorMask,
-        known_sizes: KnownSizes,
+        known_content_sizes: KnownContentSizes,
     ) -> Result<()> {
         if mask.covers_all_sectors(self.sectors_per_page()) {
-            self.lost_size_counts.count_page_write(known_sizes, data.known_sizes());
+            self.unknown_size_counts.count_page_write(known_content_sizes, data.known_content_sizes());
             return self.ftl.write(lpn, data.content());
         }
         let whole = self.complete_partial_page(lpn, data, mask)?;
-        self.lost_size_counts.count_page_write(known_sizes, whole.known_sizes());
+        self.unknown_size_counts.count_page_write(known_content_sizes, whole.known_content_sizes());
         self.partial_write_counts.partial_page_writes += 1;
         self.ftl.write(lpn, whole.content())
     }

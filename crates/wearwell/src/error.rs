@@ -13,18 +13,19 @@ pub enum Error {
     /// The logical pages of the device do not fit into its physical pages minus the reserve for GC and open blocks.
     #[error(
         "{}",
-        no_spare_space_sentence(
+        too_few_physical_pages_sentence(
             *logical_pages,
             *physical_pages,
             (*reserve_pages, *metadata_pages),
             *usable_pages,
-            *has_flash_log
+            *has_reverse_map_log_on_flash
         )
     )]
-    NoSpareSpace {
+    TooFewPhysicalPages {
         /// Number of logical pages requested for the device.
         logical_pages: u64,
-        /// Number of physical pages in good blocks of the device, without head and tail pages.
+        /// Number of physical pages in good blocks of the device. Not counted are head and tail pages, which describe
+        /// the other pages of their block for recovery.
         physical_pages: u64,
         /// Number of physical pages that GC, open blocks and metadata need, which cannot hold host data. May exceed the
         /// physical pages.
@@ -34,7 +35,7 @@ pub enum Error {
         /// Number of physical pages that can hold host data.
         usable_pages: u64,
         /// Whether the metadata includes a reverse map in a log on flash.
-        has_flash_log: bool,
+        has_reverse_map_log_on_flash: bool,
     },
     /// A request names a logical page beyond the exported capacity.
     #[error(
@@ -44,7 +45,7 @@ pub enum Error {
     OutOfRange {
         /// Logical page whose access was refused.
         lpn: u64,
-        /// Number of logical pages that the device exports.
+        /// Capacity of the device: the number of logical pages that it exports.
         pages: u32,
         /// Page size of the device, bytes.
         page_bytes: u32,
@@ -129,8 +130,8 @@ pub enum Error {
         /// What the uncorrectable flash page holds, in words.
         metadata: &'static str,
     },
-    /// Throttling would delay a host write for longer than a simulation can represent, because the drive has used up its
-    /// rated cycles.
+    /// Throttling would delay a host write for longer than a simulation can represent, because the drive has used up
+    /// its rated cycles.
     #[error(
         "the drive has used up its rated cycles, and throttling would delay the next write past year {max_years} of the \
          simulated time: end the input earlier, or set device.endurance_cycles higher or lifetime.target_years lower"
@@ -158,21 +159,25 @@ pub enum Error {
     InvalidOptions(String),
 }
 
-/// Returns the message of [`Error::NoSpareSpace`] (the logical pages do not fit into the device), with its page counts.
-fn no_spare_space_sentence(
+/// Returns the message of [`Error::TooFewPhysicalPages`] (the logical pages do not fit into the device), with its page
+/// counts.
+fn too_few_physical_pages_sentence(
     logical_pages: u64,
     physical_pages: u64,
     (reserve_pages, metadata_pages): (u64, u64),
     usable_pages: u64,
-    has_flash_log: bool,
+    has_reverse_map_log_on_flash: bool,
 ) -> String {
     if logical_pages == 0 {
         return "the device would export no logical page: raise device.logical_pages or device.blocks_per_plane, or \
                 lower device.over_provisioning"
             .to_owned();
     }
-    let log =
-        if has_flash_log { ", or lower remap.size_mib (the log of the reverse map is metadata)" } else { "" };
+    let log = if has_reverse_map_log_on_flash {
+        ", or lower remap.size_mib (the log of the reverse map is metadata)"
+    } else {
+        ""
+    };
     let advice = match usable_pages {
         0 => {
             "raise device.blocks_per_plane, or, on a drive that is sized to the input, device.reserve_blocks"

@@ -3,8 +3,8 @@
 //! The list of [`FlashOp`](crate::operation::FlashOp) has what a timing model needs: planes and causes. A reader who
 //! follows the engine page by page also needs the pages, why a metadata page was written, and from which candidates GC
 //! chose. [`RequestOpLog::enable_event_recording`](crate::stats::RequestOpLog::enable_event_recording) turns the
-//! recording on. It is off in every simulation: nothing on the way of a write checks for it that does not check for
-//! listeners anyway, and a choice of a victim or a write of a metadata page checks it once.
+//! recording on. It is off in every simulation. Then it costs nothing per host write, and one check per choice of a
+//! victim and per write of a metadata page.
 
 use crate::address::{BlockId, Ppn};
 use crate::nand::PageKind;
@@ -56,7 +56,7 @@ pub enum FtlEvent {
 /// which it was chosen.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VictimChoice {
-    /// Pool (set of planes) in which GC chose the victim.
+    /// Number of the pool (set of planes) in which GC chose the victim.
     pub pool: u32,
     /// Number of free blocks of the pool before the collection.
     pub free_blocks: u32,
@@ -76,7 +76,7 @@ pub struct CandidateProperties {
     pub block: BlockId,
     /// Number of valid pages of the block that the FTL counts: an upper bound if the map identifies invalid pages late.
     pub valid_pages: u32,
-    /// Number of flash programs (and reverse-map entries) since the block was closed.
+    /// Age of the block: number of flash programs and reverse-map entries since the block was closed.
     pub age_programs: u64,
     /// Number of times that the block was erased.
     pub erases: u32,
@@ -94,20 +94,21 @@ pub enum VictimRule {
     /// A victim policy that the user supplied chose the block.
     UserPolicy,
     /// GC took the block with the fewest valid pages, whatever the policy, because the pool has too few free blocks.
-    Urgent,
+    UrgentShortageOfFreeBlocks,
     /// GC took the block with the fewest valid pages among those whose valid pages fit into open blocks, because the
     /// pool has no free block.
     NoFreeBlock,
     /// GC took the metadata block with the fewest valid pages, because metadata occupies more than its share of the
     /// blocks.
-    MetadataShare,
-    /// GC took the block with the fewest valid pages among data blocks and metadata blocks without valid pages.
+    MetadataShareExceeded,
+    /// GC took the block with the fewest valid pages. It considered all data blocks, but only those metadata blocks
+    /// that have no valid page.
     DataOrEmptyMetadata,
     /// GC took the metadata block with the fewest valid pages, because no other block can be collected.
     OnlyMetadata,
-    /// GC took another block than the policy chose, because the reverse map has no room for the entries of the chosen
-    /// one.
-    FitsReverseMap,
+    /// GC took another block than the policy chose, because the reverse map has no room for the entries that copying
+    /// the chosen block would add.
+    EntriesFitReverseMap,
 }
 
 impl VictimRule {
@@ -115,12 +116,12 @@ impl VictimRule {
     pub const ALL: [Self; 8] = [
         Self::Policy,
         Self::UserPolicy,
-        Self::Urgent,
+        Self::UrgentShortageOfFreeBlocks,
         Self::NoFreeBlock,
-        Self::MetadataShare,
+        Self::MetadataShareExceeded,
         Self::DataOrEmptyMetadata,
         Self::OnlyMetadata,
-        Self::FitsReverseMap,
+        Self::EntriesFitReverseMap,
     ];
 
     /// Returns the name of the rule that chose a victim: lower case, words joined by `-`.
@@ -128,12 +129,12 @@ impl VictimRule {
         match self {
             Self::Policy => "policy",
             Self::UserPolicy => "own-policy",
-            Self::Urgent => "urgent",
+            Self::UrgentShortageOfFreeBlocks => "urgent",
             Self::NoFreeBlock => "no-free-block",
-            Self::MetadataShare => "metadata-share",
+            Self::MetadataShareExceeded => "metadata-share",
             Self::DataOrEmptyMetadata => "empty-metadata",
             Self::OnlyMetadata => "only-metadata",
-            Self::FitsReverseMap => "recordable",
+            Self::EntriesFitReverseMap => "recordable",
         }
     }
 }
@@ -143,9 +144,9 @@ impl VictimRule {
 pub enum MetadataWriteReason {
     /// The RAM cache of map entries is full, and a dirty entry is evicted: its translation page is written.
     Eviction,
-    /// The map holds more dirty entries, or more unidentified invalid pages, than its bounds allow, or NVRAM is nearly
-    /// full of dirty entries.
-    MapLimit,
+    /// The map writes entries early: it holds more dirty entries or unidentified invalid pages than it may, or NVRAM is
+    /// nearly full of dirty entries.
+    MapEntryLimit,
     /// A checkpoint of the map writes entries that have been dirty for a long time.
     MapCheckpoint,
     /// A trim writes translation pages, because the trim must be on flash when it returns.
@@ -159,7 +160,7 @@ pub enum MetadataWriteReason {
     /// The RAM buffer of the validity store is full and is written.
     ValidityBufferFull,
     /// The RAM buffer of the validity store is written early, because recovery can replay only a bounded number of
-    /// reports.
+    /// reports that pages became invalid.
     ValidityReplayLimit,
     /// Sorted runs of the validity store (Logarithmic Gecko) are merged.
     ValidityMerge,
@@ -173,7 +174,7 @@ impl MetadataWriteReason {
     /// All reasons for which metadata pages are written.
     pub const ALL: [Self; 12] = [
         Self::Eviction,
-        Self::MapLimit,
+        Self::MapEntryLimit,
         Self::MapCheckpoint,
         Self::Trim,
         Self::WriteBack,
@@ -190,7 +191,7 @@ impl MetadataWriteReason {
     pub fn name(self) -> &'static str {
         match self {
             Self::Eviction => "eviction",
-            Self::MapLimit => "map-bound",
+            Self::MapEntryLimit => "map-bound",
             Self::MapCheckpoint => "map-checkpoint",
             Self::Trim => "trim",
             Self::WriteBack => "write-back",

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
+use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, StoredUnit, is_flash_page};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -58,8 +58,8 @@ pub struct FlashPage {
     pub state: FlashPageState,
     /// Kind of data that the flash page holds; `None` if it is free or torn.
     pub kind: Option<PageKind>,
-    /// Owner that the flash page's spare area names; its meaning depends on the [`PageKind`] (for data, the LPN).
-    /// `None` if the page is free or torn.
+    /// Owner number in the flash page's spare area: the LPN for a page of data, or the number of the metadata page,
+    /// depending on the [`PageKind`]. `None` if the page is free or torn.
     pub owner: Option<u32>,
     /// Number of logical pages mapped to this flash page: more than one if the page is shared or part of a compressed
     /// chunk.
@@ -85,20 +85,20 @@ pub struct FlashBlock {
 
 /// Snapshot of a drive: the states of all flash pages and blocks, and the location of each logical page.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FlashView {
+pub struct FlashStateView {
     /// All flash pages of the drive, by PPN.
     pub pages: Vec<FlashPage>,
     /// All blocks of the drive, by block number.
     pub blocks: Vec<FlashBlock>,
-    /// First flash page that holds the content of each logical page, by LPN (if stored as a delta: its base page).
-    /// `None` if nothing is stored, or if the content is only in RAM.
-    pub first_page_of_lpn: Vec<Option<Ppn>>,
+    /// For each LPN the flash page that holds its content, or the first one if the content extends over several (if
+    /// stored as a delta: the base page). `None` if nothing is stored, or if the content is only in RAM.
+    pub first_flash_page_of_lpn: Vec<Option<Ppn>>,
     /// Form in which each logical page is stored, by LPN: whole, shared, delta, compressed, or buffered.
     pub form_of_lpn: Vec<LogicalPageForm>,
-    /// Flash pages that a read of the logical page needs in addition to the one in `first_page_of_lpn`, by LPN: the
-    /// page of its delta (none while the delta is in RAM), or the other pages of its compressed chunk. Logical pages
-    /// without further pages have no entry.
-    pub further_pages_of_lpn: BTreeMap<Lpn, Vec<Ppn>>,
+    /// Flash pages that a read of the logical page needs in addition to the one in `first_flash_page_of_lpn`, by LPN:
+    /// the page of its delta (none while the delta is in RAM), or the other pages of its compressed chunk. Logical
+    /// pages without further pages have no entry.
+    pub further_flash_pages_of_lpn: BTreeMap<Lpn, Vec<Ppn>>,
 }
 
 impl<N: Nand> Ftl<N> {
@@ -107,7 +107,7 @@ impl<N: Nand> Ftl<N> {
     ///
     /// # Errors
     /// Power loss, or a translation page that cannot be read.
-    pub fn flash_view(&mut self) -> Result<FlashView> {
+    pub fn flash_view(&mut self) -> Result<FlashStateView> {
         let map = self.read_whole_map().map_err(Error::Damaged)?;
         let mut pages = self.flash_pages_from_spare_areas()?;
         self.count_mapped_logical_pages(&map, &mut pages);
@@ -123,13 +123,13 @@ impl<N: Nand> Ftl<N> {
             .zip(&map)
             .map(|(lpn, unit)| self.first_flash_page_and_form(lpn, unit.to_option()))
             .unzip();
-        let further_places = self.further_flash_pages(&map);
-        Ok(FlashView {
+        let further_places = self.further_flash_pages_by_lpn(&map);
+        Ok(FlashStateView {
             pages,
             blocks,
-            first_page_of_lpn: places,
+            first_flash_page_of_lpn: places,
             form_of_lpn: forms,
-            further_pages_of_lpn: further_places,
+            further_flash_pages_of_lpn: further_places,
         })
     }
 
@@ -163,7 +163,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Adds to each flash page in `pages` the number of logical pages that `map`, the L2P table, maps to this page.
-    fn count_mapped_logical_pages(&self, map: &[Unit], pages: &mut [FlashPage]) {
+    fn count_mapped_logical_pages(&self, map: &[StoredUnit], pages: &mut [FlashPage]) {
         let physical_pages = self.store.geometry().pages();
         for unit in map.iter().filter_map(|unit| unit.to_option()) {
             match &self.compression {
@@ -187,7 +187,7 @@ impl<N: Nand> Ftl<N> {
             Some(PageKind::Translation) => owns(Stream::Translation),
             Some(PageKind::RemapLog) => owns(Stream::RemapLog),
             Some(PageKind::Validity) => owns(Stream::Validity),
-            Some(PageKind::Head | PageKind::Tail) => true,
+            Some(PageKind::BlockHead | PageKind::BlockTail) => true,
             Some(PageKind::Delta | PageKind::Chunk) | None => false,
         };
         let is_remembered = || self.recycle.as_ref().is_some_and(|stage| stage.recycler.is_dead(ppn));
@@ -220,7 +220,8 @@ impl<N: Nand> Ftl<N> {
         for (stream, block) in self.store.open_blocks_by_stream() {
             streams[block.index()] = Some(stream);
         }
-        let describes = |page: &FlashPage| matches!(page.kind, Some(PageKind::Head | PageKind::Tail));
+        let describes =
+            |page: &FlashPage| matches!(page.kind, Some(PageKind::BlockHead | PageKind::BlockTail));
         let view = |block: BlockId| {
             let first = geometry.first_page(block).index();
             let pages = &pages[first..first + geometry.block_pages() as usize];
@@ -238,8 +239,8 @@ impl<N: Nand> Ftl<N> {
         (0..blocks.len()).map(BlockId).map(view).collect()
     }
 
-    /// Returns, for each logical page that is stored in several flash pages, all of these flash pages but the first.
-    fn further_flash_pages(&self, map: &[Unit]) -> BTreeMap<Lpn, Vec<Ppn>> {
+    /// Returns, for each logical page that is stored in several flash pages, all of these flash pages except the first.
+    fn further_flash_pages_by_lpn(&self, map: &[StoredUnit]) -> BTreeMap<Lpn, Vec<Ppn>> {
         let mut further = BTreeMap::new();
         if let Some(stage) = &self.delta {
             further.extend(stage.current_deltas_on_flash().map(|(lpn, ppn)| (lpn, vec![ppn])));
@@ -259,7 +260,11 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the first flash page that holds the content of `lpn`, and the form in which the content is stored.
     /// `unit` is the page or chunk member to which `lpn` is mapped.
-    fn first_flash_page_and_form(&self, lpn: Lpn, unit: Option<Unit>) -> (Option<Ppn>, LogicalPageForm) {
+    fn first_flash_page_and_form(
+        &self,
+        lpn: Lpn,
+        unit: Option<StoredUnit>,
+    ) -> (Option<Ppn>, LogicalPageForm) {
         let place = unit.map(|unit| match &self.compression {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
                 stage.chunk_pages_of_member(unit)[0]
@@ -269,7 +274,7 @@ impl<N: Nand> Ftl<N> {
         (
             place,
             if self.is_buffered_for_chunk(lpn) {
-                LogicalPageForm::Waiting
+                LogicalPageForm::BufferedInRam
             } else {
                 self.form_of_map_entry(lpn, unit)
             },
@@ -278,16 +283,16 @@ impl<N: Nand> Ftl<N> {
 }
 
 impl<N: Nand> Device<N> {
-    /// Returns the snapshot of [`Ftl::flash_view`], in which logical pages in the write buffer are marked
-    /// [`LogicalPageForm::Waiting`].
+    /// Returns a snapshot of the drive: the states of all flash pages and blocks, and the location of each logical page
+    /// ([`Ftl::flash_view`]). Logical pages in the write buffer are marked [`LogicalPageForm::BufferedInRam`].
     ///
     /// # Errors
     /// The errors of [`Ftl::flash_view`].
-    pub fn flash_view(&mut self) -> Result<FlashView> {
+    pub fn flash_view(&mut self) -> Result<FlashStateView> {
         let mut view = self.ftl_mut().flash_view()?;
         for (lpn, form) in (0..).map(Lpn).zip(&mut view.form_of_lpn) {
             if self.is_buffered(lpn) {
-                *form = LogicalPageForm::Waiting;
+                *form = LogicalPageForm::BufferedInRam;
             }
         }
         Ok(view)

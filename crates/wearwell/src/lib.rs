@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use wearwell::device::HostData;
-//! use wearwell::nand::{Geometry, RetainedFields, SimNand};
+//! use wearwell::nand::{Geometry, RetainedPageFields, SimNand};
 //! use wearwell::{Device, DeviceOptions, design, gc::GcOptions};
 //!
 //! # fn main() -> wearwell::Result<()> {
@@ -21,7 +21,7 @@
 //!     channels: 1, dies_per_channel: 1, planes_per_die: 1, blocks_per_plane: 64,
 //!     pages_per_block: 32, page_bytes: 4096, spare_bytes: 64, superblock_planes: 1,
 //! };
-//! let nand = SimNand::new(geometry, RetainedFields { keeps_data_bytes: true, ..RetainedFields::default() });
+//! let nand = SimNand::new(geometry, RetainedPageFields { keeps_data_bytes: true, ..RetainedPageFields::default() });
 //! let parts = design::page_map(GcOptions::default());
 //! let mut drive = Device::new(nand, 1700, &parts, DeviceOptions::default())?;
 //! for k in 0..10_000u64 {
@@ -45,13 +45,13 @@
 //! use wearwell::content::dedup::DedupOptions;
 //! use wearwell::design::{self, CompressionOptions, Parts};
 //! use wearwell::gc::{GcOptions, VictimPolicy};
-//! # use wearwell::nand::{Geometry, RetainedFields, SimNand};
+//! # use wearwell::nand::{Geometry, RetainedPageFields, SimNand};
 //! # use wearwell::{Device, DeviceOptions};
 //! # let geometry = Geometry {
 //! #     channels: 1, dies_per_channel: 1, planes_per_die: 1, blocks_per_plane: 64,
 //! #     pages_per_block: 32, page_bytes: 4096, spare_bytes: 64, superblock_planes: 1,
 //! # };
-//! # let nand = || SimNand::new(geometry.clone(), RetainedFields::ALL);
+//! # let nand = || SimNand::new(geometry.clone(), RetainedPageFields::ALL);
 //!
 //! let gc = GcOptions { policy: VictimPolicy::CostBenefit, ..GcOptions::default() };
 //! let mut parts: Parts = design::page_map(gc);
@@ -59,8 +59,7 @@
 //! let refused = Device::new(nand(), 1000, &parts, DeviceOptions::default()).unwrap_err();
 //! assert!(refused.to_string().contains("recycle, delta and compress"), "{refused}");
 //!
-//! // What such parts survive a loss of power by in the papers: a battery.
-//! parts.persistence = parts.default_persistence();
+//! // In the papers, such parts survive a loss of power by a battery. parts.persistence = parts.default_persistence();
 //! Device::new(nand(), 1000, &parts, DeviceOptions::default()).expect("now they go together");
 //! ```
 //!
@@ -68,7 +67,7 @@
 //!
 //! ```
 //! use wearwell::device::HostData;
-//! use wearwell::nand::{CutOutcome, PowerCutNand, RetainedFields, SimNand};
+//! use wearwell::nand::{CutOutcome, PowerCutNand, RetainedPageFields, SimNand};
 //! # use wearwell::nand::Geometry;
 //! # use wearwell::{Device, DeviceOptions, design, gc::GcOptions};
 //! # fn main() -> wearwell::Result<()> {
@@ -79,7 +78,7 @@
 //! # let parts = design::page_map(GcOptions::default());
 //!
 //! // The 21st flash operation is cut in the middle of a program.
-//! let nand = PowerCutNand::new(SimNand::new(geometry, RetainedFields::ALL), Some(20), CutOutcome::Torn);
+//! let nand = PowerCutNand::new(SimNand::new(geometry, RetainedPageFields::ALL), Some(20), CutOutcome::Torn);
 //! let mut drive = Device::new(nand, 1000, &parts, DeviceOptions::default())?;
 //! let mut acknowledged = 0;
 //! while drive.write(acknowledged * 4096, 4096, HostData::Bytes(&[7; 4096])).is_ok() {

@@ -5,7 +5,7 @@
 //! operation and changes no counter or state. The price: a design with its map on flash reports every page that is not
 //! buffered as stored, because the exact form could cost a read.
 
-use crate::address::{Lpn, Unit, is_flash_page};
+use crate::address::{Lpn, StoredUnit, is_flash_page};
 use crate::device::Device;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
@@ -17,53 +17,60 @@ pub enum LogicalPageForm {
     /// Nothing is stored (never written, or trimmed): the page reads as zeros.
     Hole,
     /// Stored in a flash page of its own, uncompressed and unshared.
-    Stored,
+    InOwnFlashPage,
     /// Stored in a flash page, or in a member of a compressed chunk (pages compressed together), to which other logical
     /// pages are mapped too.
     Shared,
     /// Stored as a flash page (the base) and a delta (compressed difference) to that page.
     Delta,
     /// Stored in a compressed chunk, together with other logical pages.
-    Packed,
-    /// Buffered in RAM only: in the write buffer, or in the buffer of a compressed chunk that is not complete.
-    Waiting,
+    CompressedInChunk,
+    /// Buffered in RAM only: in the write buffer, or in the chunk buffer, where pages wait until a compressed chunk is
+    /// complete.
+    BufferedInRam,
 }
 
 impl LogicalPageForm {
     /// All forms in which a logical page may be stored, in the order of their numbers.
-    pub const ALL: [Self; 6] =
-        [Self::Hole, Self::Stored, Self::Shared, Self::Delta, Self::Packed, Self::Waiting];
+    pub const ALL: [Self; 6] = [
+        Self::Hole,
+        Self::InOwnFlashPage,
+        Self::Shared,
+        Self::Delta,
+        Self::CompressedInChunk,
+        Self::BufferedInRam,
+    ];
 
     /// Returns the name of the form in which a logical page is stored: one word, lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hole => "hole",
-            Self::Stored => "stored",
+            Self::InOwnFlashPage => "stored",
             Self::Shared => "shared",
             Self::Delta => "delta",
-            Self::Packed => "packed",
-            Self::Waiting => "waiting",
+            Self::CompressedInChunk => "packed",
+            Self::BufferedInRam => "waiting",
         }
     }
 }
 
 impl<N: Nand> Ftl<N> {
     /// Returns the form in which logical page `lpn` is stored, as far as RAM knows it: with a map on flash, a page that
-    /// is not buffered counts as [`LogicalPageForm::Stored`]. `lpn` must be within the device. O(1).
+    /// is not buffered counts as [`LogicalPageForm::InOwnFlashPage`]. `lpn` must be within the device. O(1).
     pub fn logical_page_form(&self, lpn: Lpn) -> LogicalPageForm {
         if self.is_buffered_for_chunk(lpn) {
-            return LogicalPageForm::Waiting;
+            return LogicalPageForm::BufferedInRam;
         }
         let place = match &self.mapping {
             AnyMapping::Flat(flat) => flat.get(lpn),
-            AnyMapping::Cached(_) | AnyMapping::Journalled(_) => return LogicalPageForm::Stored,
+            AnyMapping::Cached(_) | AnyMapping::Journalled(_) => return LogicalPageForm::InOwnFlashPage,
         };
         self.form_of_map_entry(lpn, place)
     }
 
     /// Returns the form in which logical page `lpn` is stored if the L2P table maps it to `place` (a flash page or a
     /// member of a compressed chunk; `None`: unmapped). Ignores buffers in RAM.
-    pub(crate) fn form_of_map_entry(&self, lpn: Lpn, place: Option<Unit>) -> LogicalPageForm {
+    pub(crate) fn form_of_map_entry(&self, lpn: Lpn, place: Option<StoredUnit>) -> LogicalPageForm {
         let Some(unit) = place else { return LogicalPageForm::Hole };
         if self
             .sharing
@@ -75,11 +82,15 @@ impl<N: Nand> Ftl<N> {
         if self.delta.as_ref().is_some_and(|stage| stage.has_delta(lpn)) {
             return LogicalPageForm::Delta;
         }
-        if self.is_compressed_chunk_member(unit) { LogicalPageForm::Packed } else { LogicalPageForm::Stored }
+        if self.is_compressed_chunk_member(unit) {
+            LogicalPageForm::CompressedInChunk
+        } else {
+            LogicalPageForm::InOwnFlashPage
+        }
     }
 
     /// Returns whether `unit` is a member of a compressed chunk and not a flash page.
-    fn is_compressed_chunk_member(&self, unit: Unit) -> bool {
+    fn is_compressed_chunk_member(&self, unit: StoredUnit) -> bool {
         self.compression.is_some() && !is_flash_page(unit, self.store.geometry().pages())
     }
 
@@ -99,7 +110,7 @@ impl<N: Nand> Device<N> {
     /// Returns the form in which logical page `lpn` is stored, the write buffer included; `lpn` must be within the
     /// device. O(1).
     pub fn logical_page_form(&self, lpn: Lpn) -> LogicalPageForm {
-        if self.is_buffered(lpn) { LogicalPageForm::Waiting } else { self.ftl().logical_page_form(lpn) }
+        if self.is_buffered(lpn) { LogicalPageForm::BufferedInRam } else { self.ftl().logical_page_form(lpn) }
     }
 }
 
@@ -111,7 +122,7 @@ mod tests {
     use crate::design::{SharingOptions, remap};
     use crate::device::HostData;
     use crate::gc::GcOptions;
-    use crate::nand::{Geometry, RetainedFields, SimNand};
+    use crate::nand::{Geometry, RetainedPageFields, SimNand};
     use crate::sharing::counts::ReferenceCountForm;
     use crate::sharing::reverse_map::ReverseMapKind;
 
@@ -134,12 +145,15 @@ mod tests {
             has_atomic_remap_commands: false,
         };
         let parts = remap(GcOptions::default(), sharing);
-        let medium = SimNand::new(geometry, RetainedFields::ALL);
+        let medium = SimNand::new(geometry, RetainedPageFields::ALL);
         let mut device = Device::new(medium, 20, &parts, DeviceOptions::default()).expect("it fits");
         let states = |device: &Device<SimNand>| [0, 1, 2].map(|lpn| device.logical_page_form(Lpn(lpn)));
         assert_eq!(states(&device), [LogicalPageForm::Hole; 3]);
         device.write(512, 512, HostData::Bytes(&[7; 512])).expect("there is room");
-        assert_eq!(states(&device), [LogicalPageForm::Hole, LogicalPageForm::Stored, LogicalPageForm::Hole]);
+        assert_eq!(
+            states(&device),
+            [LogicalPageForm::Hole, LogicalPageForm::InOwnFlashPage, LogicalPageForm::Hole]
+        );
         device.remap(1024, 512, 512, RemapMode::Copy).expect("it is in range");
         let before = device.ftl().stats().clone();
         assert_eq!(
@@ -148,7 +162,10 @@ mod tests {
         );
         assert_eq!(*device.ftl().stats(), before);
         device.trim(512, 512).expect("it is in range");
-        assert_eq!(states(&device), [LogicalPageForm::Hole, LogicalPageForm::Hole, LogicalPageForm::Stored]);
+        assert_eq!(
+            states(&device),
+            [LogicalPageForm::Hole, LogicalPageForm::Hole, LogicalPageForm::InOwnFlashPage]
+        );
         assert!((device.ftl().available_spare_percent(0) - 100.0).abs() < f64::EPSILON);
     }
 }

@@ -42,9 +42,9 @@ pub enum Cause {
     /// Reads and writes of the reverse map's log on flash, which records mappings made without a program (remaps,
     /// deduplication).
     RemapLog,
-    /// Content mechanisms: reads to verify equal content, reads of fingerprints, programs of delta and compressed
-    /// pages.
-    Content,
+    /// Reads and programs by content mechanisms (deduplication, recycling, delta encoding, compression): reads to
+    /// verify equal content, reads of fingerprints, programs of delta and compressed pages.
+    ContentMechanism,
     /// Checkpoints of the mapping, which write state in RAM to flash.
     Checkpoint,
     /// Reads and writes of head and tail pages, which describe the block that they are in.
@@ -66,7 +66,7 @@ impl Cause {
         Cause::Translation,
         Cause::Validity,
         Cause::RemapLog,
-        Cause::Content,
+        Cause::ContentMechanism,
         Cause::Checkpoint,
         Cause::BlockMetadata,
         Cause::Recovery,
@@ -82,7 +82,7 @@ impl Cause {
             Cause::Translation => "translation",
             Cause::Validity => "validity",
             Cause::RemapLog => "remap_log",
-            Cause::Content => "content",
+            Cause::ContentMechanism => "content",
             Cause::Checkpoint => "checkpoint",
             Cause::BlockMetadata => "block_metadata",
             Cause::Recovery => "recovery",
@@ -116,10 +116,11 @@ pub struct FlashOp {
     /// copies, its last program is awaited.
     pub ops_back_to_dependency: u16,
     /// Bytes transferred over the channel: 0 for an erase, only the bytes of the spare area for a read of a spare area.
-    /// For a scan of NVRAM, which uses no channel, the bytes of a line.
+    /// A scan of NVRAM uses no channel; for it, the bytes of one NVRAM line ([`NVRAM_LINE_BYTES`]).
     pub transfer_bytes: u32,
-    /// Number of page copies in a batch, or of NVRAM lines in a scan; 1 for all other kinds of operations.
-    pub copy_or_nvram_line_count: u32,
+    /// For a batch of copies, the number of pages copied; for a scan of NVRAM, the number of lines read; 1 for all
+    /// other kinds of operations.
+    pub copied_page_or_nvram_line_count: u32,
 }
 
 impl FlashOp {
@@ -134,7 +135,7 @@ impl FlashOp {
     #[inline]
     pub fn flash_operation_count(&self) -> u64 {
         match self.kind {
-            OpKind::Copies => 2 * u64::from(self.copy_or_nvram_line_count),
+            OpKind::Copies => 2 * u64::from(self.copied_page_or_nvram_line_count),
             OpKind::NvramScan => 0,
             OpKind::Read | OpKind::Program | OpKind::Erase => 1,
         }
@@ -150,7 +151,7 @@ impl FlashOp {
             cause: Cause::RemapLog,
             ops_back_to_dependency: 0,
             transfer_bytes: NVRAM_LINE_BYTES,
-            copy_or_nvram_line_count: u32::try_from(lines).unwrap_or(u32::MAX),
+            copied_page_or_nvram_line_count: u32::try_from(lines).unwrap_or(u32::MAX),
         }
     }
 
@@ -161,10 +162,15 @@ impl FlashOp {
         (self.kind, self.cause) == (OpKind::Read, Cause::RemapLog)
     }
 
-    /// Returns the read and the program that make up each page copy of this batch.
+    /// Returns the read and the program of which each page copy consists. `self` must be a batch of page copies
+    /// ([`OpKind::Copies`]).
     pub fn read_and_program_of_copy(&self) -> [FlashOp; 2] {
-        let read =
-            FlashOp { kind: OpKind::Read, ops_back_to_dependency: 0, copy_or_nvram_line_count: 1, ..*self };
+        let read = FlashOp {
+            kind: OpKind::Read,
+            ops_back_to_dependency: 0,
+            copied_page_or_nvram_line_count: 1,
+            ..*self
+        };
         [read, FlashOp { kind: OpKind::Program, ops_back_to_dependency: 1, ..read }]
     }
 }
@@ -175,7 +181,8 @@ pub(crate) fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
     for op in ops {
         match (op.kind, op.ops_back_to_dependency as usize) {
             (OpKind::Copies, _) => {
-                (0..op.copy_or_nvram_line_count).for_each(|_| single.extend(op.read_and_program_of_copy()));
+                (0..op.copied_page_or_nvram_line_count)
+                    .for_each(|_| single.extend(op.read_and_program_of_copy()));
             }
             (_, 0) => single.push(*op),
             (_, back) => {

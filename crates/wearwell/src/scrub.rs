@@ -24,8 +24,8 @@ pub struct ScrubProgress {
 impl<N: Nand> Ftl<N> {
     /// Scrubs one step: reads pages in use from `first` on, at most `most_pages`. Uncorrectable pages are counted in
     /// [`Stats::media_errors`](crate::stats::Stats) and listed by
-    /// [`Store::unreadable_pages`](crate::store::Store::unreadable_pages). If page validity is on flash, dead data
-    /// pages in open and closed blocks are read as well.
+    /// [`FlashPageStore::unreadable_pages`](crate::store::FlashPageStore::unreadable_pages). If page validity is on
+    /// flash, dead data pages in open and closed blocks are read as well.
     ///
     /// # Errors
     /// Power loss.
@@ -67,12 +67,12 @@ impl<N: Nand> Ftl<N> {
                 return Ok(self
                     .compression
                     .as_ref()
-                    .is_some_and(|stage| !stage.filter_pages_of_stored_chunks(page).is_empty()));
+                    .is_some_and(|stage| !stage.keep_pages_of_stored_chunks(page).is_empty()));
             }
             PageKind::Translation => Stream::Translation,
             PageKind::RemapLog => Stream::RemapLog,
             PageKind::Validity => Stream::Validity,
-            PageKind::Head | PageKind::Tail => unreachable!("they describe blocks of other pages"),
+            PageKind::BlockHead | PageKind::BlockTail => unreachable!("they describe blocks of other pages"),
         };
         Ok(self.is_current_metadata_page(stream, self.store.owner_in_oob(ppn).0, ppn))
     }
@@ -95,7 +95,7 @@ impl<N: Nand> Ftl<N> {
             return Vec::new();
         }
         let Ok(map) = self.read_whole_map() else { return Vec::new() };
-        let lost_page = |(lpn, unit): (Lpn, crate::address::Unit)| {
+        let lost_page = |(lpn, unit): (Lpn, crate::address::StoredUnit)| {
             let lost = |ppn: &Ppn| self.store.is_unreadable(*ppn);
             let of_delta = self.delta.as_ref().and_then(|stage| stage.delta_page_of(lpn));
             let culprit = match &self.compression {

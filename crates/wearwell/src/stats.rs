@@ -27,8 +27,8 @@ pub struct Stats {
     pub host_page_writes: u64,
     /// Number of pages that host reads requested from the FTL.
     pub host_page_reads: u64,
-    /// Number of pages that host reads requested although they were never written, or trimmed; no flash page was read
-    /// for them.
+    /// Number of pages that host reads requested although they had no content (never written, or trimmed since); no
+    /// flash page was read for them.
     pub unwritten_page_reads: u64,
     /// Number of pages that the host trimmed.
     pub host_page_trims: u64,
@@ -46,15 +46,15 @@ pub struct Stats {
     pub compressed_chunk_writes: u64,
     /// Number of pages that a remap command of the host mapped to a stored page, without a program.
     pub remapped_pages: u64,
-    /// Number of binds (a further logical page mapped to a stored page without a program) that were executed as writes,
-    /// because the stored page already had the maximum number of referrers.
-    pub binds_demoted_by_max_referrers: u64,
-    /// Number of binds (a further logical page mapped to a stored page without a program) that were executed as writes,
-    /// and of trims that became writes of zeros, because the reverse map had no room for their entry.
-    pub demotions_by_full_reverse_map: u64,
+    /// Number of pages that were programmed instead of mapped to a stored page with their content, because the stored
+    /// page already had the maximum number of referrers (logical pages mapped to it).
+    pub writes_due_to_max_referrers: u64,
+    /// Number of pages that were programmed because the reverse map had no room for an entry: pages that would
+    /// otherwise have been mapped to a stored page, and trimmed pages, which were overwritten with zeros.
+    pub writes_due_to_full_reverse_map: u64,
     /// Number of host pages that a content mechanism did not share, delta-encode or compress because the tables of the
     /// content mechanisms in RAM had reached their limit. A page counts once for each mechanism.
-    pub demotions_by_full_content_tables: u64,
+    pub pages_stored_plainly_due_to_full_content_tables: u64,
     /// Number of trimmed pages that were overwritten with zeros because the reverse map could not record the trim. They
     /// count as host programs, but not as host page writes.
     pub trimmed_pages_written_as_zeros: u64,
@@ -83,9 +83,9 @@ pub struct Stats {
     /// Number of victim blocks that GC collected.
     pub gc_victims: u64,
     /// Number of victim blocks collected by GC that held deltas.
-    pub gc_delta_victims: u64,
+    pub gc_victims_with_deltas: u64,
     /// Number of victim blocks collected by GC that held metadata.
-    pub gc_metadata_victims: u64,
+    pub gc_victims_with_metadata: u64,
     /// Number of translation pages (and nodes of the translation tree) that GC copied. Their programs and reads are
     /// also counted under the cause of the collection.
     pub gc_translation_copies: u64,
@@ -108,7 +108,7 @@ pub struct ControllerWorkCounts {
     /// Number of deltas (compressed differences between two versions of a page) that were encoded.
     pub encoded_deltas: u64,
     /// Number of deltas that were decoded and applied for a host request.
-    pub host_decoded_deltas: u64,
+    pub deltas_decoded_for_host: u64,
     /// Number of deltas that were decoded and applied by merges, in which a delta and its base page become a plain
     /// page; no host request waits for them.
     pub merged_deltas: u64,
@@ -129,7 +129,7 @@ impl ControllerWorkCounts {
         Self {
             hashed_pages: self.hashed_pages - earlier.hashed_pages,
             encoded_deltas: self.encoded_deltas - earlier.encoded_deltas,
-            host_decoded_deltas: self.host_decoded_deltas - earlier.host_decoded_deltas,
+            deltas_decoded_for_host: self.deltas_decoded_for_host - earlier.deltas_decoded_for_host,
             merged_deltas: self.merged_deltas - earlier.merged_deltas,
             compressed_pages: self.compressed_pages - earlier.compressed_pages,
             decompressed_pages: self.decompressed_pages - earlier.decompressed_pages,
@@ -207,7 +207,8 @@ pub struct RequestOpLog {
 }
 
 impl RequestOpLog {
-    /// Switches the collection of flash operations for a timing engine on or off, and empties both lists.
+    /// Switches the collection of flash operations for a timing engine on or off. Empties the list of the request's
+    /// operations and the list of deferred operations.
     pub fn set_op_recording(&mut self, listening: bool) {
         self.collects_ops = listening;
         self.clear();
@@ -259,9 +260,9 @@ impl RequestOpLog {
         self.events.as_deref().unwrap_or_default()
     }
 
-    /// Sets whether flash operations pushed from this call on are deferred (no request waits for them); returns the
-    /// previous setting.
-    pub(crate) fn set_deferring_ops(&mut self, defers: bool) -> bool {
+    /// Sets whether flash operations are added to the list of deferred ones (for which no request waits) from this call
+    /// on. Returns the previous setting.
+    pub(crate) fn set_whether_ops_are_deferred(&mut self, defers: bool) -> bool {
         std::mem::replace(&mut self.is_deferring_ops, defers)
     }
 
@@ -285,7 +286,8 @@ impl RequestOpLog {
     }
 
     /// Returns the pages of the flash operations of the request, in order: one for each read, program and erase, two
-    /// for each copy of a batch, none for a scan of NVRAM. Empty unless [`RequestOpLog::set_op_page_recording`] is on.
+    /// for each page copy (source and destination), none for a scan of NVRAM. Empty unless
+    /// [`RequestOpLog::set_op_page_recording`] is on.
     pub fn request_op_pages(&self) -> &[FlashOpPage] {
         &self.request_and_deferred_op_pages[0]
     }
@@ -324,10 +326,11 @@ impl RequestOpLog {
         u16::from(self.current_ops().last().is_some_and(|op| op.kind == OpKind::Read))
     }
 
-    /// Returns the dependency of an erase that comes next in the list, as a number of operations back: to the last copy
-    /// (or other background program) listed since the previous erase, because the victim's data must be on flash before
-    /// the victim is erased. 0 (no dependency) if there is none.
-    pub(crate) fn ops_back_to_last_copy_of_victim(&self) -> u16 {
+    /// Returns the dependency of an erase that is about to be added to the list: how many operations before the erase
+    /// the last copy of its victim is. The erase has to wait for this copy, because the victim's data must be on flash
+    /// first. The last copy is the last background program or batch of copies since the previous erase. 0 (no
+    /// dependency) if there is none.
+    pub(crate) fn ops_back_from_next_erase_to_last_copy(&self) -> u16 {
         let since_last_erase = self.current_ops().iter().rev().take_while(|op| op.kind != OpKind::Erase);
         let is_copy =
             |op: &FlashOp| op.is_background() && matches!(op.kind, OpKind::Program | OpKind::Copies);

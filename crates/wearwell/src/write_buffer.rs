@@ -8,7 +8,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::address::Lpn;
-use crate::data::{Content, ContentDescriptor, Fingerprint, KnownSizes, PAGE_BYTES};
+use crate::data::{Content, ContentDescriptor, Fingerprint, KnownContentSizes, PAGE_BYTES};
 use crate::tables::LruList;
 
 /// Order in which the write buffer evicts pages: FIFO or segmented LRU.
@@ -47,7 +47,7 @@ impl SectorMask {
     }
 
     /// Returns whether the set consists of whole 4-KiB pages, to which descriptors of content refer.
-    fn consists_of_content_pages(self) -> bool {
+    fn consists_of_whole_4_kib_pages(self) -> bool {
         /// Number of 512-byte sectors of a 4-KiB page.
         const SECTORS_PER_CONTENT_PAGE: u32 = (PAGE_BYTES / 512) as u32;
         /// Mask of the first sector of each 4-KiB page.
@@ -88,11 +88,12 @@ impl PageData {
         }
     }
 
-    /// Returns which sizes of the content a descriptor has; none for bytes.
-    pub(crate) fn known_sizes(&self) -> KnownSizes {
+    /// Returns which sizes (compressed size, delta size) of the content are known. If the content is given as bytes,
+    /// none is known.
+    pub(crate) fn known_content_sizes(&self) -> KnownContentSizes {
         match self {
-            Self::Descriptor(descriptor) => descriptor.known_sizes(),
-            Self::Bytes(_) => KnownSizes::default(),
+            Self::Descriptor(descriptor) => descriptor.known_content_sizes(),
+            Self::Bytes(_) => KnownContentSizes::default(),
         }
     }
 
@@ -148,7 +149,7 @@ pub(crate) struct BufferedPage {
     /// Sectors of the page that the host has written since the page entered the buffer.
     pub(crate) written_sectors: SectorMask,
     /// Sizes (compressed size, delta size) that are known of at least a part of the page's content.
-    pub(crate) known_sizes: KnownSizes,
+    pub(crate) known_content_sizes: KnownContentSizes,
     /// Whether the page is in the protected list of the segmented LRU, because it was written again.
     is_protected: bool,
 }
@@ -158,7 +159,7 @@ impl BufferedPage {
     /// gets the sums of the sizes (compressed size, delta size) of its parts.
     fn merge(&mut self, data: &PageData, mask: SectorMask, page_sectors: u32) {
         let parts = self.disjoint_parts(data, mask, page_sectors);
-        self.known_sizes = self.known_sizes.or(data.known_sizes());
+        self.known_content_sizes = self.known_content_sizes.or(data.known_content_sizes());
         self.data.overwrite_sectors(data, mask);
         if let (PageData::Descriptor(merged), Some(parts)) = (&mut self.data, parts) {
             *merged = with_summed_sizes(*merged, parts);
@@ -166,8 +167,8 @@ impl BufferedPage {
     }
 
     /// Returns the descriptors of the buffered part of the page and of `data`, which is to be written to the sectors in
-    /// `mask`, if their sizes can be added: the page has more than 4 KiB, and the parts have no sector in common and
-    /// consist of whole 4-KiB pages.
+    /// `mask`. Returns `None` unless the compressed sizes and delta sizes of the two parts can be added: the page has
+    /// more than 4 KiB, and the parts have no sector in common and consist of whole 4-KiB pages.
     fn disjoint_parts(
         &self,
         data: &PageData,
@@ -179,7 +180,8 @@ impl BufferedPage {
         };
         let has_several_contents = u64::from(page_sectors) * 512 > PAGE_BYTES;
         let is_disjoint = self.written_sectors.0 & mask.0 == 0;
-        let are_whole = self.written_sectors.consists_of_content_pages() && mask.consists_of_content_pages();
+        let are_whole =
+            self.written_sectors.consists_of_whole_4_kib_pages() && mask.consists_of_whole_4_kib_pages();
         (has_several_contents && is_disjoint && are_whole).then_some([*under, *over])
     }
 }
@@ -260,7 +262,7 @@ impl WriteBuffer {
         }
         let slot = self.insert_into_free_slot(BufferedPage {
             lpn,
-            known_sizes: data.known_sizes(),
+            known_content_sizes: data.known_content_sizes(),
             data,
             written_sectors: mask,
             is_protected: false,
@@ -292,7 +294,7 @@ impl WriteBuffer {
         let page_sectors = self.page_sectors;
         let entry = self.page_in_slot(slot);
         if mask.covers_all_sectors(page_sectors) || mask == entry.written_sectors {
-            entry.known_sizes = data.known_sizes();
+            entry.known_content_sizes = data.known_content_sizes();
             entry.data = data;
         } else {
             entry.merge(&data, mask, page_sectors);
@@ -352,7 +354,8 @@ impl WriteBuffer {
         self.absorbed_writes += u64::from(self.remove(lpn).is_some());
     }
 
-    /// Discards all buffered pages, because power was lost. Their writes are lost and not absorbed.
+    /// Discards all buffered pages, because power was lost. Their writes count as lost; the count of absorbed writes
+    /// does not change.
     pub(crate) fn discard_on_power_loss(&mut self) {
         let absorbed_writes = self.absorbed_writes;
         *self = Self { absorbed_writes, ..Self::new(self.options, self.page_sectors) };

@@ -1,14 +1,14 @@
-//! Tests that flash pages which become unreadable lose no other data, on every design and world (tiny device), during
-//! garbage collection.
+//! Tests that flash pages which become unreadable lose no other data, on every design and tiny device, during garbage
+//! collection.
 //!
-//! A plain array holds the expected contents. After each damage a copy of the device reads every logical page, and the
-//! pages whose read fails were hit. Until such a page is overwritten or trimmed, it may read as
-//! [`Error::LogicalPageLost`] or as its right content. No other read may fail or return wrong data, and only operations
-//! that read lost data may fail. Errors name only pages that were hit.
+//! A plain array holds the expected contents. After each damage a copy of the device reads every logical page. A
+//! logical page counts as *hit* by the damage if its read fails. Until a hit page is overwritten or trimmed, it may
+//! read as [`Error::LogicalPageLost`] or as its right content. No other read may fail or return wrong data, and only
+//! operations that read lost data may fail. Errors name only pages that were hit.
 
 use common::{
-    BUFFERS, DesignUnderTest, FailureContext, Op, OperationGenerator, Oracle, Random, SECTOR_LEN, World,
-    audit, designs, device, exploration_interval, full_medium, worlds,
+    BUFFERS, DesignUnderTest, FailureContext, Op, OperationGenerator, Oracle, Random, SECTOR_LEN, TinyDevice,
+    audit, designs, device, nand_with_all_page_fields, test_case_interval, tiny_devices,
 };
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::device::{HostData, SECTOR_BYTES};
@@ -22,32 +22,37 @@ use crate::common;
 const CONTENTS: u16 = 9;
 
 /// Expected contents of a device, and the logical pages whose flash page was made unreadable.
-struct Witness {
+struct ExpectedContents {
     /// Expected contents of all sectors.
     oracle: Oracle,
     /// Whether damage hit the current content of each logical page.
     lost: Vec<bool>,
     /// Number of operations that failed because they needed a lost logical page.
-    errors: u64,
+    failed_operation_count: u64,
     /// Number of lost pages that an overwrite or a trim made readable again.
-    healed: u64,
+    readable_again_page_count: u64,
 }
 
-impl Witness {
+impl ExpectedContents {
     /// Creates the expectation for an empty device to which `contents` different contents are written.
-    fn of(device: &Device<SimNand>, contents: u16) -> Self {
+    fn of_empty_device(device: &Device<SimNand>, contents: u16) -> Self {
         let oracle = Oracle::for_device(device, contents as usize);
-        let pages = oracle.sectors() / oracle.page_sectors();
-        Self { oracle, lost: vec![false; pages as usize], errors: 0, healed: 0 }
+        let pages = oracle.sectors() / oracle.sectors_per_page();
+        Self {
+            oracle,
+            lost: vec![false; pages as usize],
+            failed_operation_count: 0,
+            readable_again_page_count: 0,
+        }
     }
 
     /// Returns the bytes per page.
     fn page_bytes(&self) -> u64 {
-        self.oracle.page_sectors() * SECTOR_BYTES
+        self.oracle.sectors_per_page() * SECTOR_BYTES
     }
 
     /// Damages a flash page and records which logical pages it held; returns how many.
-    fn damage(&mut self, device: &mut Device<SimNand>, ppn: Ppn) -> usize {
+    fn damage_flash_page(&mut self, device: &mut Device<SimNand>, ppn: Ppn) -> usize {
         device.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);
         let mut copy = device.clone();
         let mut hits = 0;
@@ -65,7 +70,7 @@ impl Witness {
     }
 
     /// Draws a random flash page to be damaged; `None` if it does not hold host data.
-    fn draw_victim(device: &mut Device<SimNand>, random: &mut Random) -> Option<Ppn> {
+    fn draw_page_to_damage(device: &mut Device<SimNand>, random: &mut Random) -> Option<Ppn> {
         let pages = device.ftl().store().geometry().pages();
         let ppn = Ppn(random.below(pages) as u32);
         let nand = device.ftl_mut().store_mut().nand_mut();
@@ -74,54 +79,56 @@ impl Witness {
     }
 
     /// Asserts that an error reports a logical page that damage hit, counts the error and returns the page.
-    fn require_lost(&mut self, error: &Error, what: Op) -> u64 {
+    fn assert_error_names_lost_page(&mut self, error: &Error, what: Op) -> u64 {
         let Error::LogicalPageLost { lpn, .. } = *error else { panic!("{what:?}: {error}") };
         assert!(self.lost[lpn.index()], "{what:?}: {error}, and it was not hit");
-        self.errors += 1;
+        self.failed_operation_count += 1;
         u64::from(lpn.0)
     }
 
     /// Records that a logical page holds readable data again.
-    fn heal(&mut self, lpn: u64) {
-        self.healed += u64::from(std::mem::replace(&mut self.lost[lpn as usize], false));
+    fn record_page_readable_again(&mut self, lpn: u64) {
+        self.readable_again_page_count += u64::from(std::mem::replace(&mut self.lost[lpn as usize], false));
     }
 
-    /// Records that all logical pages that are whole in a range of sectors hold readable data again.
-    fn heal_covered(&mut self, first: u64, sectors: u64) {
-        let page = self.oracle.page_sectors();
-        (first.div_ceil(page)..(first + sectors) / page).for_each(|lpn| self.heal(lpn));
+    /// Records that every logical page that lies entirely in the range of sectors holds readable data again.
+    fn record_pages_in_range_readable_again(&mut self, first: u64, sectors: u64) {
+        let page = self.oracle.sectors_per_page();
+        (first.div_ceil(page)..(first + sectors) / page).for_each(|lpn| self.record_page_readable_again(lpn));
     }
 
     /// Executes an operation on the device and records its effect. Errors are accepted only for logical pages that
     /// damage hit.
     fn apply(&mut self, device: &mut Device<SimNand>, op: Op) {
-        let page = self.oracle.page_sectors();
+        let page = self.oracle.sectors_per_page();
         let bytes = |sectors: u64| sectors * SECTOR_BYTES;
         match op {
-            Op::Write { first, sectors, id } => {
+            Op::Write { first_sector: first, sectors, content_id: id } => {
                 let data = HostData::Bytes(self.oracle.content_bytes(first, sectors, id));
                 let written = match device.write(bytes(first), bytes(sectors), data) {
                     Ok(()) => sectors,
-                    Err(error) => (self.require_lost(&error, op) * page).saturating_sub(first),
+                    Err(error) => {
+                        (self.assert_error_names_lost_page(&error, op) * page).saturating_sub(first)
+                    }
                 };
                 self.oracle.record_write(first, written, id);
-                self.heal_covered(first, written);
+                self.record_pages_in_range_readable_again(first, written);
             }
-            Op::Read { first, sectors } => self.compare(device, first, sectors, op),
-            Op::Trim { first, sectors } => {
+            Op::Read { first_sector: first, sectors } => self.compare(device, first, sectors, op),
+            Op::Trim { first_sector: first, sectors } => {
                 device.trim(bytes(first), bytes(sectors)).expect("a trim needs nothing that is lost");
                 self.oracle.record_trim(first, sectors);
-                self.heal_covered(first, sectors);
+                self.record_pages_in_range_readable_again(first, sectors);
             }
             Op::Remap { target, source, pages, mode } => {
                 self.remap(device, [target, source, pages], mode, op);
             }
             Op::Flush => device.flush().expect("a flush needs nothing that is lost"),
-            Op::Victims(policy) => device.ftl_mut().set_victim_policy(policy),
-            Op::Fingerprints(policy, entries) => {
+            Op::SetVictimPolicy(policy) => device.ftl_mut().set_victim_policy(policy),
+            Op::SetFingerprintStore(policy, entries) => {
                 device.ftl_mut().set_fingerprint_store_policy(policy, entries);
             }
-            Op::Schemes(running) => {
+            Op::SwitchMechanisms(running) => {
                 device
                     .ftl_mut()
                     .switch_content_mechanisms(running)
@@ -147,11 +154,11 @@ impl Witness {
                     self.oracle.record_remap(to, from, 1, mode);
                     self.lost[to as usize] = self.lost[from as usize];
                     if mode == RemapMode::Relocate {
-                        self.heal(from);
+                        self.record_page_readable_again(from);
                     }
                 }
                 Err(error) => {
-                    let lpn = self.require_lost(&error, op);
+                    let lpn = self.assert_error_names_lost_page(&error, op);
                     assert_eq!(lpn, from, "{op:?}");
                 }
             }
@@ -164,7 +171,7 @@ impl Witness {
         let mut into = vec![0xa5; sectors as usize * SECTOR_LEN];
         match device.read(first * SECTOR_BYTES, sectors * SECTOR_BYTES, &mut into) {
             Ok(()) => {
-                let page = self.oracle.page_sectors();
+                let page = self.oracle.sectors_per_page();
                 for (sector, got) in (first..).zip(into.chunks_exact(SECTOR_LEN)) {
                     let id = self.oracle.page_content_ids(sector / page)[(sector % page) as usize];
                     // A part of a page that was written while other parts were lost may be lost with them.
@@ -175,18 +182,18 @@ impl Witness {
                 }
             }
             Err(error) => {
-                let lpn = self.require_lost(&error, op);
-                let page = self.oracle.page_sectors();
+                let lpn = self.assert_error_names_lost_page(&error, op);
+                let page = self.oracle.sectors_per_page();
                 assert!((first / page..(first + sectors).div_ceil(page)).contains(&lpn), "{op:?}: {error}");
             }
         }
     }
 
     /// Reads every logical page and compares it with the expected content.
-    fn compare_all(&mut self, device: &mut Device<SimNand>) {
-        let page = self.oracle.page_sectors();
+    fn compare_all_logical_pages(&mut self, device: &mut Device<SimNand>) {
+        let page = self.oracle.sectors_per_page();
         for lpn in 0..self.lost.len() as u64 {
-            self.compare(device, lpn * page, page, Op::Read { first: lpn * page, sectors: page });
+            self.compare(device, lpn * page, page, Op::Read { first_sector: lpn * page, sectors: page });
         }
     }
 }
@@ -203,79 +210,90 @@ fn compares_before_sharing(design: &DesignUnderTest) -> bool {
 
 /// Counts of events in a run.
 #[derive(Default, Debug)]
-struct Tally {
+struct DamageCounts {
     /// Number of flash pages that were damaged.
-    damaged: u64,
+    damaged_flash_pages: u64,
     /// Number of logical pages that damage hit.
-    hit_logical_pages: u64,
+    damaged_logical_pages: u64,
     /// Number of operations that failed because of lost data.
-    errors: u64,
+    failed_operation_count: u64,
     /// Number of lost logical pages that an overwrite or a trim made readable again.
-    healed: u64,
-    /// Number of pages that the device programmed as lost, because GC could not read their source.
-    pages_programmed_as_lost: u64,
+    readable_again_page_count: u64,
+    /// Number of pages that GC programmed with a mark that their data is lost, because it could not read the source.
+    pages_programmed_with_lost_mark: u64,
 }
 
 /// Executes random operations on a device whose flash pages become unreadable at random times, and returns the counts.
 /// Asserts that nothing else is lost.
 fn run(
     design: &DesignUnderTest,
-    world: &World,
+    tiny_device: &TinyDevice,
     buffer: WriteBufferOptions,
     operations: u64,
     seed: u64,
-) -> Tally {
-    let contents = design.distinct_contents(CONTENTS);
-    let mut device = device(world, &design.parts, buffer, full_medium(world));
-    let mut witness = Witness::of(&device, contents);
-    let (sectors, page_sectors) = (witness.oracle.sectors(), witness.oracle.page_sectors());
-    let mut mix = OperationGenerator {
+) -> DamageCounts {
+    let contents = design.distinct_content_count(CONTENTS);
+    let mut device = device(tiny_device, &design.parts, buffer, nand_with_all_page_fields(tiny_device));
+    let mut expected_contents = ExpectedContents::of_empty_device(&device, contents);
+    let (sectors, sectors_per_page) =
+        (expected_contents.oracle.sectors(), expected_contents.oracle.sectors_per_page());
+    let mut operation_generator = OperationGenerator {
         random: Random::new(seed),
         sectors,
-        page_sectors,
-        contents,
+        sectors_per_page,
+        content_count: contents,
         changes_policies: true,
     };
     let mut random = Random::new(seed + 7);
-    let mut scene = FailureContext { run_name: design.name, world: world.name, seed, operation_number: 0 };
-    let mut tally = Tally::default();
+    let mut scene =
+        FailureContext { run_name: design.name, tiny_device: tiny_device.name, seed, operation_number: 0 };
+    let mut damage_counts = DamageCounts::default();
     for operation in 0..operations {
         scene.operation_number = operation;
         if random.is_true_with_percent(4)
-            && let Some(ppn) = Witness::draw_victim(&mut device, &mut random)
+            && let Some(ppn) = ExpectedContents::draw_page_to_damage(&mut device, &mut random)
         {
             let is_safe = compares_before_sharing(design) || is_needed(&device, ppn);
             if is_safe {
-                tally.damaged += 1;
-                tally.hit_logical_pages += witness.damage(&mut device, ppn) as u64;
+                damage_counts.damaged_flash_pages += 1;
+                damage_counts.damaged_logical_pages +=
+                    expected_contents.damage_flash_page(&mut device, ppn) as u64;
             }
             // In a design that does not compare bytes before sharing, damage must be known before.
             if !compares_before_sharing(design) || random.is_true_with_percent(30) {
                 scrub(&mut device);
             }
         }
-        witness.apply(&mut device, mix.draw());
+        expected_contents.apply(&mut device, operation_generator.draw());
         if operation % 4 == 0 {
             audit(&mut device);
         }
     }
-    witness.compare_all(&mut device);
+    expected_contents.compare_all_logical_pages(&mut device);
     device.flush().expect("a flush needs nothing that is lost");
     let known: Vec<Lpn> = device.ftl_mut().lost_logical_pages().into_iter().map(|(lpn, _)| lpn).collect();
-    assert!(known.iter().all(|lpn| witness.lost[lpn.index()]), "{known:?}");
+    assert!(known.iter().all(|lpn| expected_contents.lost[lpn.index()]), "{known:?}");
     // After everything was overwritten, nothing is lost.
-    for lpn in 0..witness.lost.len() as u64 {
-        witness.apply(
+    for lpn in 0..expected_contents.lost.len() as u64 {
+        expected_contents.apply(
             &mut device,
-            Op::Write { first: lpn * page_sectors, sectors: page_sectors, id: (lpn % 7) as u16 },
+            Op::Write {
+                first_sector: lpn * sectors_per_page,
+                sectors: sectors_per_page,
+                content_id: (lpn % 7) as u16,
+            },
         );
     }
     device.flush().expect("nothing is lost any more");
-    assert!(witness.lost.iter().all(|lost| !lost));
-    witness.compare_all(&mut device);
+    assert!(expected_contents.lost.iter().all(|lost| !lost));
+    expected_contents.compare_all_logical_pages(&mut device);
     audit(&mut device);
-    tally.pages_programmed_as_lost += device.ftl().stats().lost_pages;
-    Tally { errors: witness.errors, healed: witness.healed, ..tally }
+    damage_counts.pages_programmed_with_lost_mark += device.ftl().stats().lost_pages;
+    DamageCounts {
+        failed_operation_count: expected_contents.failed_operation_count,
+        readable_again_page_count: expected_contents.readable_again_page_count,
+        ..damage_counts
+    }
 }
 
 /// Returns whether the device needs flash page `ppn`: without it, some logical page would be lost.
@@ -298,19 +316,22 @@ fn scrub<N: Nand>(device: &mut Device<N>) {
 #[test]
 fn a_damaged_page_loses_only_its_own_content() {
     for (number, design) in (0u64..).zip(designs()) {
-        let mut total = Tally::default();
-        for (k, world) in (0u64..).zip(design.worlds_with_room()) {
+        let mut total = DamageCounts::default();
+        for (k, tiny_device) in (0u64..).zip(design.tiny_devices_with_enough_space()) {
             let buffer = BUFFERS[((number + k) % BUFFERS.len() as u64) as usize];
-            let tally = run(&design, &world, buffer, 1500 / exploration_interval(2), 100 * number + k);
-            total.damaged += tally.damaged;
-            total.hit_logical_pages += tally.hit_logical_pages;
-            total.errors += tally.errors;
-            total.healed += tally.healed;
-            total.pages_programmed_as_lost += tally.pages_programmed_as_lost;
+            let damage_counts =
+                run(&design, &tiny_device, buffer, 1500 / test_case_interval(2), 100 * number + k);
+            total.damaged_flash_pages += damage_counts.damaged_flash_pages;
+            total.damaged_logical_pages += damage_counts.damaged_logical_pages;
+            total.failed_operation_count += damage_counts.failed_operation_count;
+            total.readable_again_page_count += damage_counts.readable_again_page_count;
+            total.pages_programmed_with_lost_mark += damage_counts.pages_programmed_with_lost_mark;
         }
         println!("{}: {total:?}", design.name);
         assert!(
-            total.hit_logical_pages > 20 && total.healed > 20 && total.pages_programmed_as_lost > 5,
+            total.damaged_logical_pages > 20
+                && total.readable_again_page_count > 20
+                && total.pages_programmed_with_lost_mark > 5,
             "{}: {total:?}",
             design.name
         );
@@ -323,27 +344,35 @@ fn a_damaged_page_loses_only_its_own_content() {
 #[test]
 fn with_lost_translation_pages_writes_fail_with_an_error_and_reads_continue() {
     for (number, design) in (0u64..).zip(designs()) {
-        let world = worlds().into_iter().find(|world| world.name == "slc").expect("it is a world");
-        let mut device = device(&world, &design.parts, BUFFERS[0], full_medium(&world));
+        let tiny_device =
+            tiny_devices().into_iter().find(|tiny_device| tiny_device.name == "slc").expect("it is a world");
+        let mut device =
+            device(&tiny_device, &design.parts, BUFFERS[0], nand_with_all_page_fields(&tiny_device));
         let mut random = Random::new(number);
         let mut oracle = Oracle::for_device(&device, CONTENTS as usize);
-        let page = oracle.page_sectors();
+        let page = oracle.sectors_per_page();
         let pages = oracle.sectors() / page;
         for k in 0..4 * pages {
             let lpn = if k < pages { k } else { random.below(pages) };
-            let op = Op::Write { first: lpn * page, sectors: page, id: random.below(9) as u16 };
+            let op =
+                Op::Write { first_sector: lpn * page, sectors: page, content_id: random.below(9) as u16 };
             oracle.apply(&mut device, op).expect("the pages fit");
         }
         let Some(ppn) = current_translation_page(&mut device) else { continue };
-        let _scene =
-            FailureContext { run_name: design.name, world: world.name, seed: number, operation_number: 0 };
+        let _scene = FailureContext {
+            run_name: design.name,
+            tiny_device: tiny_device.name,
+            seed: number,
+            operation_number: 0,
+        };
         device.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);
         let (mut read, mut failed, mut refused) = (0, 0, 0);
         let mut uncertain = vec![false; pages as usize];
         for _ in 0..4 * pages {
             let lpn = random.below(pages);
             if random.is_true_with_percent(40) {
-                let op = Op::Write { first: lpn * page, sectors: page, id: random.below(9) as u16 };
+                let op =
+                    Op::Write { first_sector: lpn * page, sectors: page, content_id: random.below(9) as u16 };
                 match oracle.apply(&mut device, op) {
                     Ok(()) => uncertain[lpn as usize] = false,
                     Err(error) => {

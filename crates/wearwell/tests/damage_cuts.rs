@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use common::{
-    BUFFERS, DesignUnderTest, FailureContext, FragileNand, Patterns, Random, SECTOR_LEN, World, audit,
-    designs, device, exploration_interval, full_medium, medium_with_power_cut,
+    BUFFERS, ContentPatterns, DesignUnderTest, FailureContext, FragileNand, Random, SECTOR_LEN, TinyDevice,
+    audit, designs, device, medium_with_power_cut, nand_with_all_page_fields, test_case_interval,
 };
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::design::Persistence;
@@ -22,16 +22,16 @@ use crate::common;
 
 /// Number of distinct contents that a scenario writes.
 const CONTENTS: u16 = 12;
-/// Number of operations of a scenario on one world (tiny device). It is raised if a design would execute fewer than
-/// [`OPERATIONS_PER_DESIGN`] on all worlds together.
+/// Number of operations of a scenario on one tiny device. It is raised if a design would execute fewer than
+/// [`OPERATIONS_PER_DESIGN`] on all tiny devices together.
 const MIN_OPERATIONS_PER_SCENARIO: u64 = 60;
-/// Least number of operations per design, over all worlds (tiny devices).
+/// Least number of operations per design, over all tiny devices.
 const OPERATIONS_PER_DESIGN: u64 = 600;
 /// Number of operations that are executed on a recovered device.
 const OPERATIONS_AFTER_RECOVERY: u64 = 25;
 
 /// Device on a medium that can lose power.
-type Cuttable = Device<FragileNand>;
+type PowerCutDevice = Device<FragileNand>;
 
 /// Host operation on whole pages.
 #[derive(Clone, Copy, Debug)]
@@ -62,48 +62,50 @@ fn draw(random: &mut Random, pages: u64, contents: u16) -> Op {
 
 /// Versions of a logical page that the host wrote, from the oldest to the newest.
 #[derive(Clone)]
-struct Versions {
+struct PageVersions {
     /// Content id of each version; 0 for a trimmed page.
-    issued: Vec<u16>,
-    /// Index into `issued` of the newest version that must survive a power cut.
-    durable: usize,
-    /// Index into `issued` after the last version that damage may have hit; 0 if it hit none.
-    lost_before: usize,
+    content_ids_by_version: Vec<u16>,
+    /// Index into `content_ids_by_version` of the newest version that must survive a power cut.
+    newest_durable_version_index: usize,
+    /// Number of leading versions in `content_ids_by_version` up to and including the last that damage may have hit; 0
+    /// if it hit none.
+    possibly_lost_version_count: usize,
 }
 
-impl Versions {
+impl PageVersions {
     /// Returns the content id of the newest version.
-    fn latest(&self) -> u16 {
-        *self.issued.last().expect("a page has a version")
+    fn newest_content_id(&self) -> u16 {
+        *self.content_ids_by_version.last().expect("a page has a version")
     }
 
-    /// Returns whether damage hit the newest version.
-    fn is_lost(&self) -> bool {
-        self.lost_before == self.issued.len()
+    /// Returns whether damage hit the newest version of the logical page.
+    fn is_newest_version_lost(&self) -> bool {
+        self.possibly_lost_version_count == self.content_ids_by_version.len()
     }
 
-    /// Appends version `id`, which `is_lost` if it was copied from a lost page.
-    fn append(&mut self, id: u16, is_lost: bool) {
-        self.issued.push(id);
-        if is_lost {
-            self.lost_before = self.issued.len();
+    /// Appends a version with content `id`. It is lost already if it was copied from a lost page.
+    fn append(&mut self, id: u16, is_newest_version_lost: bool) {
+        self.content_ids_by_version.push(id);
+        if is_newest_version_lost {
+            self.possibly_lost_version_count = self.content_ids_by_version.len();
         }
     }
 
     /// Returns the index of the oldest version that the page may hold after a power cut.
     fn oldest_allowed(&self, trims_are_durable: bool) -> usize {
         // A page that was never written is not a trimmed page.
-        let trimmed = (self.durable.max(1)..self.issued.len()).any(|k| self.issued[k] == 0);
-        if trimmed && !trims_are_durable { 0 } else { self.durable }
+        let trimmed = (self.newest_durable_version_index.max(1)..self.content_ids_by_version.len())
+            .any(|k| self.content_ids_by_version[k] == 0);
+        if trimmed && !trims_are_durable { 0 } else { self.newest_durable_version_index }
     }
 }
 
 /// Versions of all logical pages that the host wrote, with which a recovered device is compared.
-struct Witness {
+struct ExpectedVersions {
     /// Versions of each logical page.
-    pages: Vec<Versions>,
+    pages: Vec<PageVersions>,
     /// Bytes of each content id.
-    patterns: Arc<Patterns>,
+    patterns: Arc<ContentPatterns>,
     /// Bytes per page.
     page_bytes: u64,
     /// Whether a trim is durable when it is acknowledged.
@@ -112,15 +114,19 @@ struct Witness {
     acknowledged_is_durable: bool,
 }
 
-impl Witness {
+impl ExpectedVersions {
     /// Creates the record for an empty device of this design.
-    fn new(device: &Cuttable, design: &DesignUnderTest) -> Self {
+    fn new(device: &PowerCutDevice, design: &DesignUnderTest) -> Self {
         let page_bytes = u64::from(device.ftl().store().geometry().page_bytes);
-        let fresh = Versions { issued: vec![0], durable: 0, lost_before: 0 };
+        let fresh = PageVersions {
+            content_ids_by_version: vec![0],
+            newest_durable_version_index: 0,
+            possibly_lost_version_count: 0,
+        };
         Self {
             pages: vec![fresh; (device.capacity_bytes() / page_bytes) as usize],
-            patterns: Patterns::shared(
-                design.distinct_contents(CONTENTS).into(),
+            patterns: ContentPatterns::computed_once(
+                design.distinct_content_count(CONTENTS).into(),
                 page_bytes as usize / SECTOR_LEN,
             ),
             page_bytes,
@@ -136,7 +142,7 @@ impl Witness {
     }
 
     /// Executes an operation on the device, without recording it.
-    fn perform(&self, device: &mut Cuttable, op: Op) -> Result<()> {
+    fn perform(&self, device: &mut PowerCutDevice, op: Op) -> Result<()> {
         let size = self.page_bytes;
         match op {
             Op::Write(page, id) => device.write(page * size, size, HostData::Bytes(&self.bytes_of(id))),
@@ -153,11 +159,11 @@ impl Witness {
             Op::Trim(page) => self.pages[page as usize].append(0, false),
             Op::Remap { target, source, mode } if target != source => {
                 let from = &mut self.pages[source as usize];
-                let (id, is_lost) = (from.latest(), from.is_lost());
+                let (id, is_newest_version_lost) = (from.newest_content_id(), from.is_newest_version_lost());
                 if mode == RemapMode::Relocate {
                     from.append(0, false);
                 }
-                self.pages[target as usize].append(id, is_lost);
+                self.pages[target as usize].append(id, is_newest_version_lost);
             }
             Op::Remap { .. } | Op::Flush => {}
         }
@@ -166,12 +172,14 @@ impl Witness {
     /// Records that the device acknowledged an operation: what is durable from now on must survive a power cut.
     fn acknowledge(&mut self, op: Op) {
         if self.acknowledged_is_durable || matches!(op, Op::Flush) {
-            self.pages.iter_mut().for_each(|page| page.durable = page.issued.len() - 1);
+            self.pages
+                .iter_mut()
+                .for_each(|page| page.newest_durable_version_index = page.content_ids_by_version.len() - 1);
         }
     }
 
     /// Reads a logical page of the device; `None` if the page is lost.
-    fn read(&self, device: &mut Cuttable, page: u64) -> Option<Vec<u8>> {
+    fn read(&self, device: &mut PowerCutDevice, page: u64) -> Option<Vec<u8>> {
         let mut bytes = vec![0xa5; self.page_bytes as usize];
         match device.read(page * self.page_bytes, self.page_bytes, &mut bytes) {
             Ok(()) => Some(bytes),
@@ -181,13 +189,13 @@ impl Witness {
     }
 
     /// Records which versions of each logical page may be lost, after a flash page was damaged whose OOB names logical
-    /// page `owner`. If a power cut may undo a trim, any old version of `owner` on flash may reappear, and may be the
-    /// damaged one.
-    fn note_hits(&mut self, device: &Cuttable, owner: u32) {
+    /// page `owner`. If a power cut may undo a trim, it can restore an old version of `owner`, and that version may
+    /// have been on the damaged page.
+    fn record_versions_hit_by_damage(&mut self, device: &PowerCutDevice, owner: u32) {
         if !self.trims_are_durable
             && let Some(versions) = self.pages.get_mut(owner as usize)
         {
-            versions.lost_before = versions.lost_before.max(1);
+            versions.possibly_lost_version_count = versions.possibly_lost_version_count.max(1);
         }
         let (mut alive, mut cut) = (device.clone(), device.clone());
         cut.recover().expect("power stays on");
@@ -195,57 +203,60 @@ impl Witness {
             let is_hit = self.read(&mut alive, page as u64).is_none();
             let is_hit_by_cut = self.read(&mut cut, page as u64).is_none();
             let versions = &mut self.pages[page];
-            let hit = versions.issued.len() - usize::from(!is_hit);
+            let hit = versions.content_ids_by_version.len() - usize::from(!is_hit);
             if is_hit || is_hit_by_cut {
-                versions.lost_before = versions.lost_before.max(hit);
+                versions.possibly_lost_version_count = versions.possibly_lost_version_count.max(hit);
             }
         }
     }
 
     /// Returns the content id of every page of a recovered device; `None` for a lost page. Asserts that each content is
     /// a permitted version.
-    fn judge(&self, device: &mut Cuttable) -> Vec<Option<u16>> {
-        let judge = |(page, versions): (usize, &Versions)| {
+    fn assert_allowed_and_get_content_ids(&self, device: &mut PowerCutDevice) -> Vec<Option<u16>> {
+        let content_id_of_page = |(page, versions): (usize, &PageVersions)| {
             let oldest = versions.oldest_allowed(self.trims_are_durable);
             let Some(bytes) = self.read(device, page as u64) else {
-                assert!(versions.lost_before > oldest, "logical page {page} is lost and was not hit");
+                assert!(
+                    versions.possibly_lost_version_count > oldest,
+                    "logical page {page} is lost and was not hit"
+                );
                 return None;
             };
             let holds = |&&id: &&u16| bytes == self.bytes_of(id);
-            let found = versions.issued[oldest..].iter().rev().find(holds);
+            let found = versions.content_ids_by_version[oldest..].iter().rev().find(holds);
             Some(*found.unwrap_or_else(|| {
-                let is_stale = versions.issued.iter().any(|id| holds(&id));
+                let is_stale = versions.content_ids_by_version.iter().any(|id| holds(&id));
                 panic!(
                     "logical page {page} holds {}",
                     if is_stale { "a stale version" } else { "foreign data" }
                 )
             }))
         };
-        self.pages.iter().enumerate().map(judge).collect()
+        self.pages.iter().enumerate().map(content_id_of_page).collect()
     }
 }
 
 /// Counts of events over many scenarios.
 #[derive(Default, Debug)]
-struct Tally {
+struct DamageAndCutCounts {
     /// Number of power cuts.
     cuts: u64,
     /// Number of power cuts during a recovery.
     second_cuts: u64,
     /// Number of flash pages that were damaged.
-    damaged: u64,
+    damaged_flash_pages: u64,
     /// Number of logical pages that were found lost after a power cut.
-    lost_after_cuts: u64,
-    /// Number of pages that the device programmed as lost, because GC could not read their source.
-    pages_programmed_as_lost: u64,
+    pages_lost_after_cuts: u64,
+    /// Number of pages that GC programmed with a mark that their data is lost, because it could not read the source.
+    pages_programmed_with_lost_mark: u64,
 }
 
 /// One run of random operations with damaged pages and power cuts.
 struct Scenario<'a> {
     /// Design of the device.
     design: &'a DesignUnderTest,
-    /// World (tiny device) on which the scenario runs.
-    world: &'a World,
+    /// Tiny device on which the scenario runs.
+    tiny_device: &'a TinyDevice,
     /// Effect of a power cut on the program or erase that it interrupts.
     outcome: CutOutcome,
     /// Seed of the random operations.
@@ -257,59 +268,60 @@ struct Scenario<'a> {
 impl Scenario<'_> {
     /// Executes the scenario. At two random flash operations of each host operation, a copy of the device loses power
     /// and is recovered and checked.
-    fn explore(&self, tally: &mut Tally) {
-        let medium = medium_with_power_cut(full_medium(self.world), None, self.outcome);
-        let mut device = device(self.world, &self.design.parts, BUFFERS[0], medium);
-        let mut witness = Witness::new(&device, self.design);
+    fn run_with_power_cuts(&self, damage_and_cut_counts: &mut DamageAndCutCounts) {
+        let medium = medium_with_power_cut(nand_with_all_page_fields(self.tiny_device), None, self.outcome);
+        let mut device = device(self.tiny_device, &self.design.parts, BUFFERS[0], medium);
+        let mut expected_versions = ExpectedVersions::new(&device, self.design);
         let mut random = Random::new(self.seed);
-        let (pages, contents) = (witness.pages.len() as u64, self.design.distinct_contents(CONTENTS));
+        let (pages, contents) =
+            (expected_versions.pages.len() as u64, self.design.distinct_content_count(CONTENTS));
         let mut scene = FailureContext {
             run_name: self.design.name,
-            world: self.world.name,
+            tiny_device: self.tiny_device.name,
             seed: self.seed,
             operation_number: 0,
         };
         for k in 0..3 * pages {
             let page = if k < pages { k } else { random.below(pages) };
             let op = Op::Write(page, 1 + random.below(u64::from(contents) - 1) as u16);
-            witness.issue(op);
-            witness.perform(&mut device, op).expect("the pages fit");
+            expected_versions.issue(op);
+            expected_versions.perform(&mut device, op).expect("the pages fit");
         }
         device.flush().expect("the pages fit");
-        witness.acknowledge(Op::Flush);
+        expected_versions.acknowledge(Op::Flush);
         for operation in 0..self.operations {
             scene.operation_number = operation;
             if random.is_true_with_percent(30)
-                && let Some(owner) = self.damage(&mut device, &mut random)
+                && let Some(owner) = self.damage_random_page(&mut device, &mut random)
             {
-                tally.damaged += 1;
-                witness.note_hits(&device, owner);
+                damage_and_cut_counts.damaged_flash_pages += 1;
+                expected_versions.record_versions_hit_by_damage(&device, owner);
             }
             let op = draw(&mut random, pages, contents);
-            let tried = witness.perform(&mut device.clone(), op);
+            let tried = expected_versions.perform(&mut device.clone(), op);
             if matches!(tried, Err(Error::LogicalPageLost { .. } | Error::NotAtomic { .. })) {
                 // A remap that must read lost data, or an atomic command without room for its entries.
                 continue;
             }
             let before = device.clone();
             device.ftl_mut().store_mut().nand_mut().restore_power(None);
-            witness.issue(op);
-            witness.perform(&mut device, op).expect("no operation needs what is lost");
+            expected_versions.issue(op);
+            expected_versions.perform(&mut device, op).expect("no operation needs what is lost");
             let operations = device.ftl().store().nand().cuttable_operations_since_power_restore();
             for _ in 0..operations.min(2) {
                 let cut_at = random.below(operations);
-                self.cut(&before, &witness, op, cut_at, tally);
+                self.cut(&before, &expected_versions, op, cut_at, damage_and_cut_counts);
             }
-            witness.acknowledge(op);
+            expected_versions.acknowledge(op);
         }
-        tally.pages_programmed_as_lost += device.ftl().stats().lost_pages;
+        damage_and_cut_counts.pages_programmed_with_lost_mark += device.ftl().stats().lost_pages;
     }
 
     /// Damages a random flash page of host data and returns the owner in its OOB; `None` if the drawn page is
     /// unsuitable. In a design that shares contents without comparing bytes, the device is scrubbed at once, so that it
     /// knows the damage.
-    fn damage(&self, device: &mut Cuttable, random: &mut Random) -> Option<u32> {
-        let ppn = Ppn(random.below(self.world.geometry.pages()) as u32);
+    fn damage_random_page(&self, device: &mut PowerCutDevice, random: &mut Random) -> Option<u32> {
+        let ppn = Ppn(random.below(self.tiny_device.geometry.pages()) as u32);
         let oob = device.ftl_mut().store_mut().nand_mut().probe_page(ppn).ok().flatten();
         let oob = oob.filter(|oob| oob.kind.is_host_data())?;
         let recycle = self.design.parts.content.recycle.as_ref();
@@ -329,42 +341,57 @@ impl Scenario<'_> {
 
     /// Cuts power at flash operation `cut_at` of host operation `op` on a copy of the device, recovers it, and checks
     /// it. In one case of three, power is also cut during the recovery.
-    fn cut(&self, before: &Cuttable, witness: &Witness, op: Op, cut_at: u64, tally: &mut Tally) {
+    fn cut(
+        &self,
+        before: &PowerCutDevice,
+        expected_versions: &ExpectedVersions,
+        op: Op,
+        cut_at: u64,
+        damage_and_cut_counts: &mut DamageAndCutCounts,
+    ) {
         let mut device = before.clone();
         device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
-        let error = witness.perform(&mut device, op).expect_err("the cut is inside the operation");
+        let error = expected_versions.perform(&mut device, op).expect_err("the cut is inside the operation");
         assert!(error.is_power_loss(), "a cut is reported as {error}");
-        tally.cuts += 1;
+        damage_and_cut_counts.cuts += 1;
         // Writes on battery power cannot be cut.
-        if self.design.parts.persistence != Persistence::BatteryFlush && tally.cuts.is_multiple_of(3) {
-            device.ftl_mut().store_mut().nand_mut().restore_power(Some(tally.cuts % 5));
+        if self.design.parts.persistence != Persistence::BatteryFlush
+            && damage_and_cut_counts.cuts.is_multiple_of(3)
+        {
+            device.ftl_mut().store_mut().nand_mut().restore_power(Some(damage_and_cut_counts.cuts % 5));
             match device.recover() {
-                Err(error) if error.is_power_loss() => tally.second_cuts += 1,
+                Err(error) if error.is_power_loss() => damage_and_cut_counts.second_cuts += 1,
                 recovered => drop(recovered.expect("a cut is the only reason to fail")),
             }
         }
         device.ftl_mut().store_mut().nand_mut().restore_power(None);
         device.recover().expect("power stays on");
         audit(&mut device);
-        let found = witness.judge(&mut device);
-        tally.lost_after_cuts += found.iter().filter(|id| id.is_none()).count() as u64;
-        self.go_on(device, witness, found, cut_at);
+        let found = expected_versions.assert_allowed_and_get_content_ids(&mut device);
+        damage_and_cut_counts.pages_lost_after_cuts += found.iter().filter(|id| id.is_none()).count() as u64;
+        self.continue_after_recovery(device, expected_versions, found, cut_at);
     }
 
     /// Executes further operations on a recovered device whose pages have the contents `found`. Lost pages are
     /// overwritten first, which must make them readable.
-    fn go_on(&self, mut device: Cuttable, witness: &Witness, found: Vec<Option<u16>>, cut_at: u64) {
+    fn continue_after_recovery(
+        &self,
+        mut device: PowerCutDevice,
+        expected_versions: &ExpectedVersions,
+        found: Vec<Option<u16>>,
+        cut_at: u64,
+    ) {
         let mut random = Random::new(self.seed ^ cut_at << 20);
         let mut ids = Vec::new();
         for (page, id) in (0..).zip(found) {
             if id.is_none() {
-                witness.perform(&mut device, Op::Write(page, 1)).expect("an overwrite heals");
+                expected_versions.perform(&mut device, Op::Write(page, 1)).expect("an overwrite heals");
             }
             ids.push(id.unwrap_or(1));
         }
         for _ in 0..OPERATIONS_AFTER_RECOVERY {
-            let op = draw(&mut random, ids.len() as u64, self.design.distinct_contents(CONTENTS));
-            match witness.perform(&mut device, op) {
+            let op = draw(&mut random, ids.len() as u64, self.design.distinct_content_count(CONTENTS));
+            match expected_versions.perform(&mut device, op) {
                 Err(Error::NotAtomic { .. }) => continue,
                 done => done.expect("a recovered device works"),
             }
@@ -383,7 +410,7 @@ impl Scenario<'_> {
         audit(&mut device);
         for (page, &id) in (0..).zip(&ids) {
             assert!(
-                witness.read(&mut device, page) == Some(witness.bytes_of(id)),
+                expected_versions.read(&mut device, page) == Some(expected_versions.bytes_of(id)),
                 "logical page {page} after recovery"
             );
         }
@@ -394,23 +421,34 @@ impl Scenario<'_> {
 #[test]
 fn after_power_cuts_only_damaged_pages_are_lost() {
     for (number, design) in (0u64..).zip(designs()) {
-        let mut tally = Tally::default();
-        // Worlds of several hundred pages take long to compare.
-        let is_chosen = |(k, world): &(u64, World)| {
-            world.geometry.pages() <= 200 || (number + k).is_multiple_of(4 * exploration_interval(2))
+        let mut damage_and_cut_counts = DamageAndCutCounts::default();
+        // Devices of several hundred pages take long to compare.
+        let is_chosen = |(k, tiny_device): &(u64, TinyDevice)| {
+            tiny_device.geometry.pages() <= 200 || (number + k).is_multiple_of(4 * test_case_interval(2))
         };
-        let worlds: Vec<(u64, World)> = (0..).zip(design.worlds_with_room()).filter(is_chosen).collect();
-        let operations = MIN_OPERATIONS_PER_SCENARIO.max(OPERATIONS_PER_DESIGN / worlds.len() as u64);
-        for (k, world) in &worlds {
+        let tiny_devices: Vec<(u64, TinyDevice)> =
+            (0..).zip(design.tiny_devices_with_enough_space()).filter(is_chosen).collect();
+        let operations = MIN_OPERATIONS_PER_SCENARIO.max(OPERATIONS_PER_DESIGN / tiny_devices.len() as u64);
+        for (k, tiny_device) in &tiny_devices {
             let outcome = CutOutcome::ALL[((number + k) % 3) as usize];
-            let scenario = Scenario { design: &design, world, outcome, seed: 100 * number + k, operations };
-            scenario.explore(&mut tally);
+            let scenario =
+                Scenario { design: &design, tiny_device, outcome, seed: 100 * number + k, operations };
+            scenario.run_with_power_cuts(&mut damage_and_cut_counts);
         }
-        println!("{}: {tally:?}", design.name);
-        let Tally { cuts, damaged, lost_after_cuts, pages_programmed_as_lost, .. } = tally;
+        println!("{}: {damage_and_cut_counts:?}", design.name);
+        let DamageAndCutCounts {
+            cuts,
+            damaged_flash_pages,
+            pages_lost_after_cuts,
+            pages_programmed_with_lost_mark,
+            ..
+        } = damage_and_cut_counts;
         assert!(
-            cuts > 100 && damaged > 20 && lost_after_cuts > 20 && pages_programmed_as_lost > 5,
-            "{}: {tally:?}",
+            cuts > 100
+                && damaged_flash_pages > 20
+                && pages_lost_after_cuts > 20
+                && pages_programmed_with_lost_mark > 5,
+            "{}: {damage_and_cut_counts:?}",
             design.name
         );
     }

@@ -2,10 +2,11 @@
 //! design on every world (tiny device).
 
 use common::{
-    BUFFERS, OperationGenerator, Oracle, Random, SchemeSwitcher, audit, designs, device, full_medium,
+    BUFFERS, OperationGenerator, Oracle, Random, SchemeSwitcher, audit, designs, device,
+    nand_with_all_page_fields,
 };
 use wearwell::Device;
-use wearwell::flash_view::{FlashPageState, FlashView};
+use wearwell::flash_view::{FlashPageState, FlashStateView};
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::nand::{Nand, PageKind};
 use wearwell::store::BlockState;
@@ -15,10 +16,11 @@ use crate::common;
 /// Number of host operations of a run.
 const OPERATIONS: u64 = 1_500;
 /// Number of host operations between two comparisons.
-const LOOK_EVERY: u64 = 50;
+const OPERATIONS_BETWEEN_COMPARISONS: u64 = 50;
 
-/// Compares the snapshot of the flash ([`FlashView`]) with the engine's counts of pages and blocks, field by field.
-fn compare<N: Nand>(device: &mut Device<N>, what: &str) -> FlashView {
+/// Compares the snapshot of the flash with the engine's counts of pages and blocks, field by field. Returns the
+/// snapshot.
+fn compare_flash_view_with_engine<N: Nand>(device: &mut Device<N>, what: &str) -> FlashStateView {
     let stats = device.ftl().stats().clone();
     let view = device.flash_view().expect("a healthy medium reads");
     assert_eq!(*device.ftl().stats(), stats, "{what}: looking counts nothing");
@@ -36,21 +38,21 @@ fn compare<N: Nand>(device: &mut Device<N>, what: &str) -> FlashView {
             "{what}: nobody forgets a valid page of block {block}"
         );
     }
-    compare_places(device, &view, what);
+    assert_mapping_matches_page_states(device, &view, what);
     view
 }
 
 /// Asserts that each mapped logical page has a valid flash page, and that each valid data page has a logical page.
-fn compare_places<N: Nand>(device: &Device<N>, view: &FlashView, what: &str) {
+fn assert_mapping_matches_page_states<N: Nand>(device: &Device<N>, view: &FlashStateView, what: &str) {
     let mut counted = vec![0; view.pages.len()];
-    for (lpn, (place, form)) in view.first_page_of_lpn.iter().zip(&view.form_of_lpn).enumerate() {
+    for (lpn, (place, form)) in view.first_flash_page_of_lpn.iter().zip(&view.form_of_lpn).enumerate() {
         let has_place = match form {
             LogicalPageForm::Hole => false,
-            LogicalPageForm::Waiting => place.is_some(),
-            LogicalPageForm::Stored
+            LogicalPageForm::BufferedInRam => place.is_some(),
+            LogicalPageForm::InOwnFlashPage
             | LogicalPageForm::Shared
             | LogicalPageForm::Delta
-            | LogicalPageForm::Packed => true,
+            | LogicalPageForm::CompressedInChunk => true,
         };
         assert_eq!(place.is_some(), has_place, "{what}: {form:?} page {lpn}");
         if let Some(place) = place {
@@ -64,24 +66,25 @@ fn compare_places<N: Nand>(device: &Device<N>, view: &FlashView, what: &str) {
             assert_eq!(page.state == FlashPageState::Valid, count > 0, "{what}: worth of a page of data");
         }
     }
-    assert_eq!(view.first_page_of_lpn.len(), device.ftl().logical_pages() as usize);
+    assert_eq!(view.first_flash_page_of_lpn.len(), device.ftl().logical_pages() as usize);
 }
 
 #[test]
 fn the_flash_view_agrees_with_the_counters_of_the_engine() {
     let (mut shared, mut packed, mut deltas, mut recyclable) = (0, 0, 0, 0);
     for design in designs() {
-        for world in design.worlds_with_room().iter().take(2) {
-            let what = format!("{} on {}", design.name, world.name);
-            let contents = design.distinct_contents(9);
-            let mut device = device(world, &design.parts, BUFFERS[0], full_medium(world));
+        for tiny_device in design.tiny_devices_with_enough_space().iter().take(2) {
+            let what = format!("{} on {}", design.name, tiny_device.name);
+            let contents = design.distinct_content_count(9);
+            let mut device =
+                device(tiny_device, &design.parts, BUFFERS[0], nand_with_all_page_fields(tiny_device));
             let mut oracle = Oracle::for_device(&device, contents as usize);
-            let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
+            let (sectors, sectors_per_page) = (oracle.sectors(), oracle.sectors_per_page());
             let mut mix = OperationGenerator {
                 random: Random::new(7),
                 sectors,
-                page_sectors,
-                contents,
+                sectors_per_page,
+                content_count: contents,
                 changes_policies: true,
             };
             let mut switching =
@@ -89,18 +92,18 @@ fn the_flash_view_agrees_with_the_counters_of_the_engine() {
             for operation in 0..OPERATIONS {
                 let op = switching.draw().unwrap_or_else(|| mix.draw());
                 oracle.apply(&mut device, op).unwrap_or_else(|error| panic!("{what}: {op:?}: {error}"));
-                if operation % LOOK_EVERY == 0 {
+                if operation % OPERATIONS_BETWEEN_COMPARISONS == 0 {
                     audit(&mut device);
-                    let view = compare(&mut device, &what);
+                    let view = compare_flash_view_with_engine(&mut device, &what);
                     let forms = |form| view.form_of_lpn.iter().filter(|&&each| each == form).count();
                     shared += forms(LogicalPageForm::Shared);
-                    packed += forms(LogicalPageForm::Packed);
+                    packed += forms(LogicalPageForm::CompressedInChunk);
                     deltas += forms(LogicalPageForm::Delta);
                     recyclable +=
                         view.pages.iter().filter(|page| page.state == FlashPageState::Recyclable).count();
                 }
             }
-            oracle.compare_all(&mut device).expect("a healthy medium reads");
+            oracle.compare_all_logical_pages(&mut device).expect("a healthy medium reads");
         }
     }
     if common::design_name_prefix().is_none() {

@@ -2,27 +2,31 @@
 
 use std::sync::{Arc, Mutex};
 
-use common::{BUFFERS, OperationGenerator, Oracle, Random, audit, designs, device, full_medium};
+use common::{
+    BUFFERS, OperationGenerator, Oracle, Random, audit, designs, device, nand_with_all_page_fields,
+};
 use wearwell::address::{BlockId, Lpn};
 use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::design::page_map;
 use wearwell::gc::{ChooseVictim, GcOptions, UserVictimPolicy, VictimCandidates, VictimPolicy};
-use wearwell::nand::{Geometry, RetainedFields, SimNand};
+use wearwell::nand::{Geometry, RetainedPageFields, SimNand};
 use wearwell::operation::FlashOp;
 use wearwell::{Error, Ftl};
 
 use crate::common;
 
-/// A victim policy defined by a function.
-struct By<F>(F);
+/// A victim policy that calls a closure of the test.
+struct ClosurePolicy<F>(F);
 
-impl<F: FnMut(&VictimCandidates<'_>) -> Result<Option<BlockId>, String> + Send> ChooseVictim for By<F> {
+impl<F: FnMut(&VictimCandidates<'_>) -> Result<Option<BlockId>, String> + Send> ChooseVictim
+    for ClosurePolicy<F>
+{
     /// Returns the name of the policy for messages.
     fn name(&self) -> String {
         "By".into()
     }
 
-    /// Chooses a victim by the function.
+    /// Chooses a victim by calling the closure of the test.
     fn choose(&mut self, candidates: &VictimCandidates<'_>) -> Result<Option<BlockId>, String> {
         (self.0)(candidates)
     }
@@ -54,7 +58,7 @@ fn small_drive(policy: VictimPolicy) -> Ftl<SimNand> {
         superblock_planes: 1,
     };
     let parts = page_map(GcOptions { policy, ..GcOptions::default() });
-    Ftl::new(SimNand::new(geometry, RetainedFields::default()), 500, &parts).unwrap()
+    Ftl::new(SimNand::new(geometry, RetainedPageFields::default()), 500, &parts).unwrap()
 }
 
 /// Returns the content that all pages are written with.
@@ -77,9 +81,9 @@ fn operations(mut ftl: Ftl<SimNand>) -> Vec<FlashOp> {
 fn a_user_supplied_victim_policy_acts_like_the_same_built_in_policy() {
     let inside = operations(small_drive(VictimPolicy::CostBenefit));
     let mut ftl = small_drive(VictimPolicy::Greedy);
-    ftl.set_user_victim_policy(Some(UserVictimPolicy::new(By(|candidates: &VictimCandidates<'_>| {
-        Ok(cost_benefit(candidates))
-    }))));
+    ftl.set_user_victim_policy(Some(UserVictimPolicy::new(ClosurePolicy(
+        |candidates: &VictimCandidates<'_>| Ok(cost_benefit(candidates)),
+    ))));
     let outside = operations(ftl);
     assert_ne!(operations(small_drive(VictimPolicy::Greedy)), inside, "the policies differ on this load");
     assert_eq!(outside, inside);
@@ -88,13 +92,14 @@ fn a_user_supplied_victim_policy_acts_like_the_same_built_in_policy() {
 #[test]
 fn every_design_keeps_its_data_under_a_random_user_supplied_victim_policy() {
     for design in designs() {
-        let world = &design.worlds_with_room()[0];
-        let what = format!("{} on {}", design.name, world.name);
-        let contents = design.distinct_contents(9);
-        let mut device = device(world, &design.parts, BUFFERS[0], full_medium(world));
+        let tiny_device = &design.tiny_devices_with_enough_space()[0];
+        let what = format!("{} on {}", design.name, tiny_device.name);
+        let contents = design.distinct_content_count(9);
+        let mut device =
+            device(tiny_device, &design.parts, BUFFERS[0], nand_with_all_page_fields(tiny_device));
         let asked = Arc::new(Mutex::new(0));
         let (count, mut random) = (asked.clone(), Random::new(11));
-        device.ftl_mut().set_user_victim_policy(Some(UserVictimPolicy::new(By(
+        device.ftl_mut().set_user_victim_policy(Some(UserVictimPolicy::new(ClosurePolicy(
             move |candidates: &VictimCandidates<'_>| {
                 *count.lock().unwrap() += 1;
                 let blocks: Vec<_> = candidates.iter().collect();
@@ -103,12 +108,12 @@ fn every_design_keeps_its_data_under_a_random_user_supplied_victim_policy() {
             },
         ))));
         let mut oracle = Oracle::for_device(&device, contents as usize);
-        let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
+        let (sectors, sectors_per_page) = (oracle.sectors(), oracle.sectors_per_page());
         let mut mix = OperationGenerator {
             random: Random::new(7),
             sectors,
-            page_sectors,
-            contents,
+            sectors_per_page,
+            content_count: contents,
             changes_policies: false,
         };
         for operation in 0..1_500 {
@@ -118,7 +123,7 @@ fn every_design_keeps_its_data_under_a_random_user_supplied_victim_policy() {
                 audit(&mut device);
             }
         }
-        oracle.compare_all(&mut device).unwrap();
+        oracle.compare_all_logical_pages(&mut device).unwrap();
         let victims = device.ftl().stats().gc_victims;
         assert!(*asked.lock().unwrap() > 0, "{what}: {victims} victims, and the policy was never asked");
     }
@@ -133,7 +138,7 @@ fn an_invalid_choice_of_a_user_supplied_victim_policy_is_refused_and_changes_not
         next = (next + 7) % 500;
         ftl.write(Lpn(next), content())
     };
-    ftl.set_user_victim_policy(Some(UserVictimPolicy::new(By(|_: &VictimCandidates<'_>| {
+    ftl.set_user_victim_policy(Some(UserVictimPolicy::new(ClosurePolicy(|_: &VictimCandidates<'_>| {
         Ok(Some(BlockId(4_000)))
     }))));
     let error = loop {
@@ -146,14 +151,16 @@ fn an_invalid_choice_of_a_user_supplied_victim_policy_is_refused_and_changes_not
         "the victim policy By failed: it chose block 4000, but must choose one of the candidates that it was given; correct the policy"
     );
     let (erases, programs) = (ftl.stats().total_erases(), ftl.stats().total_programs());
-    ftl.set_user_victim_policy(Some(UserVictimPolicy::new(By(|_: &VictimCandidates<'_>| {
+    ftl.set_user_victim_policy(Some(UserVictimPolicy::new(ClosurePolicy(|_: &VictimCandidates<'_>| {
         Err("no idea".into())
     }))));
     assert_eq!(write(&mut ftl), Err(Error::VictimPolicyFailed { name: "By".into(), why: "no idea".into() }));
     assert_eq!((ftl.stats().total_erases(), ftl.stats().total_programs()), (erases, programs));
     ftl.check().unwrap();
     // If a policy returns `None`, greedy chooses the victim.
-    ftl.set_user_victim_policy(Some(UserVictimPolicy::new(By(|_: &VictimCandidates<'_>| Ok(None)))));
+    ftl.set_user_victim_policy(Some(UserVictimPolicy::new(ClosurePolicy(|_: &VictimCandidates<'_>| {
+        Ok(None)
+    }))));
     (0..1_000).for_each(|_| write(&mut ftl).unwrap());
     assert!(ftl.stats().total_erases() > erases);
 }

@@ -5,7 +5,8 @@
 //! device), so its operations have other addresses than those of designs with a flat map.
 
 use common::{
-    BUFFERS, DesignUnderTest, OperationGenerator, Oracle, Random, designs, device, full_medium, worlds,
+    BUFFERS, DesignUnderTest, OperationGenerator, Oracle, Random, designs, device, nand_with_all_page_fields,
+    tiny_devices,
 };
 use wearwell::operation::Cause;
 
@@ -17,7 +18,7 @@ const COLUMNS: [Cause; 8] = [
     Cause::Gc,
     Cause::WearLeveling,
     Cause::Translation,
-    Cause::Content,
+    Cause::ContentMechanism,
     Cause::RemapLog,
     Cause::Checkpoint,
     Cause::Validity,
@@ -25,7 +26,7 @@ const COLUMNS: [Cause; 8] = [
 
 /// Number of head and tail pages programmed by each design that has such pages. These numbers have no column in the
 /// golden table, because most designs have no head and tail pages.
-const HEADS_AND_TAILS: &[(&str, u64)] = &[
+const HEAD_AND_TAIL_PAGE_COUNTS: &[(&str, u64)] = &[
     ("page-map heads and tails", 834),
     ("remap segments heads and tails", 1314),
     ("remap nvram log heads and tails", 832),
@@ -161,15 +162,16 @@ const EXPECTED: &[Row] = &[
 /// Executes 5,000 host operations on the world (tiny device) `slc` without a write buffer. Returns the row of the
 /// golden table with the counts of flash operations, and the number of head and tail pages programmed.
 fn row_of(design: &DesignUnderTest) -> (Row, u64) {
-    let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
-    let mut device = device(&world, &design.parts, BUFFERS[0], full_medium(&world));
+    let tiny_device =
+        tiny_devices().into_iter().find(|tiny_device| tiny_device.name == "slc").expect("a known world");
+    let mut device = device(&tiny_device, &design.parts, BUFFERS[0], nand_with_all_page_fields(&tiny_device));
     let mut oracle = Oracle::for_device(&device, 60);
-    let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
+    let (sectors, sectors_per_page) = (oracle.sectors(), oracle.sectors_per_page());
     let mut mix = OperationGenerator {
         random: Random::new(42),
         sectors,
-        page_sectors,
-        contents: 60,
+        sectors_per_page,
+        content_count: 60,
         changes_policies: false,
     };
     for _ in 0..5000 {
@@ -191,7 +193,7 @@ fn flash_operations_of_every_design_match_the_golden_table() {
     let (rows, described): (Vec<Row>, Vec<u64>) = designs().iter().map(row_of).unzip();
     let names = rows.iter().map(|row| row.0).zip(described);
     let heads_and_tails: Vec<(&str, u64)> = names.filter(|&(_, pages)| pages > 0).collect();
-    assert_eq!(heads_and_tails, HEADS_AND_TAILS, "head and tail pages");
+    assert_eq!(heads_and_tails, HEAD_AND_TAIL_PAGE_COUNTS, "head and tail pages");
     let names = |rows: &[Row]| rows.iter().map(|row| row.0).collect::<Vec<_>>();
     assert_eq!(names(&rows), names(EXPECTED), "every design has a row, in the order of the list of designs");
     let moved = rows.iter().zip(EXPECTED).filter(|(now, before)| now != before);

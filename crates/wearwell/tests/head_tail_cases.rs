@@ -1,5 +1,5 @@
-//! Tests of head and tail pages (Remap-SSD, section 4.5): a recovery from them finds the same state as one from the OOB
-//! of every page.
+//! Tests of recovery by head and tail pages (first and last pages of a block, which describe the block; Remap-SSD,
+//! section 4.5). It restores the same state as recovery by an OOB scan of every page.
 
 use common::drive::{Drive, DriveOptions, LOGICAL_PAGES, PAGE_BYTES, nvram_reverse_maps};
 use common::geometry_without_superblocks;
@@ -8,7 +8,7 @@ use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::design::{Parts, RecoveryBlockScan, page_map};
 use wearwell::gc::GcOptions;
 use wearwell::mapping::AnyMapping;
-use wearwell::nand::{CutOutcome, Geometry, Nand, Oob, PageKind, RetainedFields, SimNand};
+use wearwell::nand::{CutOutcome, Geometry, Nand, Oob, PageKind, RetainedPageFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::recovery::RecoveryStepCosts;
 use wearwell::sharing::reverse_map::ReverseMapKind;
@@ -18,18 +18,18 @@ use wearwell::{Device, DeviceOptions, Ftl};
 use crate::common;
 
 /// Returns options of a device with blocks of eight pages: a head page, six of data, a tail page.
-fn build(reverse_map: ReverseMapKind) -> DriveOptions {
+fn head_tail_drive_options(reverse_map: ReverseMapKind) -> DriveOptions {
     let geometry = geometry_without_superblocks([1, 14, 8, PAGE_BYTES as u32]);
     DriveOptions {
         geometry,
-        survey: RecoveryBlockScan::HeadTail,
+        recovery_block_scan: RecoveryBlockScan::HeadTail,
         ..DriveOptions::with_reverse_map(reverse_map)
     }
 }
 
 /// Returns the state that a recovery restores: flash page of each logical page, state of each block with its number of
 /// valid pages and the time at which it was closed, and last sequence number.
-fn state<N: Nand>(device: &Device<N>) -> (Vec<Option<u32>>, Vec<String>, u64) {
+fn mapping_block_states_and_sequence<N: Nand>(device: &Device<N>) -> (Vec<Option<u32>>, Vec<String>, u64) {
     let ftl = device.ftl();
     let AnyMapping::Flat(map) = ftl.mapping() else { panic!("the map is flat") };
     let places = (0..ftl.logical_pages()).map(|lpn| map.get(Lpn(lpn)).map(|unit| unit.0)).collect();
@@ -46,7 +46,7 @@ fn state<N: Nand>(device: &Device<N>) -> (Vec<Option<u32>>, Vec<String>, u64) {
 }
 
 /// Executes step `k` of a fixed sequence of writes, remaps and trims, with the GC that they cause.
-fn steps(drive: &mut Drive, k: u32) -> wearwell::Result<()> {
+fn execute_step(drive: &mut Drive, k: u32) -> wearwell::Result<()> {
     let lpn = k * 7 % LOGICAL_PAGES;
     match k % 6 {
         4 => drive.try_remap(
@@ -60,34 +60,38 @@ fn steps(drive: &mut Drive, k: u32) -> wearwell::Result<()> {
     }
 }
 
-/// Executes `count` steps and cuts power at every program, erase and NVRAM store of the steps that `is_cut` selects by
-/// step and number of operations. Recovers the device from head and tail pages, and a copy by an OOB scan, and compares
-/// both. Returns the number of cuts.
-fn compare_both_ways(build: &DriveOptions, count: u32, is_cut: impl Fn(u32, u64) -> bool) -> u32 {
+/// Executes `count` steps. Cuts power at every program, erase and NVRAM store of the steps for which `is_cut(step,
+/// number of its operations)` is true. Recovers the device by head and tail pages, and a copy of it by an OOB scan, and
+/// asserts that both have the same state. Returns the number of cuts.
+fn compare_head_tail_with_oob_scan_recovery(
+    build: &DriveOptions,
+    count: u32,
+    is_cut: impl Fn(u32, u64) -> bool,
+) -> u32 {
     let mut cuts = 0;
     for outcome in CutOutcome::ALL {
-        let mut drive = DriveOptions { cut_outcome: outcome, ..build.clone() }.build_drive();
+        let mut drive = DriveOptions { power_cut_outcome: outcome, ..build.clone() }.build_drive();
         for k in 0..count {
             let before = drive.clone();
             drive.device.ftl_mut().store_mut().nand_mut().restore_power(None);
-            steps(&mut drive, k).expect("there is room");
+            execute_step(&mut drive, k).expect("there is room");
             let operations = drive.device.ftl().store().nand().cuttable_operations_since_power_restore();
             for cut_at in (0..operations).filter(|_| is_cut(k, operations)) {
                 let mut lost = before.clone();
                 lost.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
-                steps(&mut lost, k).expect_err("the cut is inside the step");
+                execute_step(&mut lost, k).expect_err("the cut is inside the step");
                 let mut scanned = lost.clone();
                 scanned.device.ftl_mut().set_recovery_block_scan(RecoveryBlockScan::OobScan);
                 lost.restore_power_and_recover();
                 scanned.restore_power_and_recover();
                 assert_eq!(
-                    state(&lost.device),
-                    state(&scanned.device),
+                    mapping_block_states_and_sequence(&lost.device),
+                    mapping_block_states_and_sequence(&scanned.device),
                     "step {k}, cut {cut_at}, {outcome:?}"
                 );
                 cuts += 1;
                 if k % 5 == 0 {
-                    (k..k + 12).for_each(|k| steps(&mut lost, k).expect("a recovered device works"));
+                    (k..k + 12).for_each(|k| execute_step(&mut lost, k).expect("a recovered device works"));
                     lost.lose_power();
                 }
             }
@@ -102,7 +106,7 @@ fn compare_both_ways(build: &DriveOptions, count: u32, is_cut: impl Fn(u32, u64)
 #[test]
 fn head_tail_recovery_and_oob_scan_recover_the_same_device_at_every_cut() {
     for part in nvram_reverse_maps() {
-        let cuts = compare_both_ways(&build(part), 160, |_, _| true);
+        let cuts = compare_head_tail_with_oob_scan_recovery(&head_tail_drive_options(part), 160, |_, _| true);
         assert!(cuts > 600, "{part:?}: {cuts} cuts");
     }
 }
@@ -111,19 +115,20 @@ fn head_tail_recovery_and_oob_scan_recover_the_same_device_at_every_cut() {
 #[test]
 fn a_block_tail_of_several_pages_is_used_only_if_complete() {
     let geometry = geometry_without_superblocks([1, 8, 96, PAGE_BYTES as u32]);
-    let build = DriveOptions { geometry, ..build(nvram_reverse_maps()[1]) };
+    let build = DriveOptions { geometry, ..head_tail_drive_options(nvram_reverse_maps()[1]) };
     let parts = HeadTailLayout::of_geometry(&build.geometry).expect("it fits");
     assert_eq!((parts.data_pages, parts.tail_pages), (92, 3));
-    let cuts = compare_both_ways(&build, 1200, |k, operations| operations > 4 || k % 61 == 0);
+    let cuts =
+        compare_head_tail_with_oob_scan_recovery(&build, 1200, |k, operations| operations > 4 || k % 61 == 0);
     assert!(cuts > 200, "{cuts} cuts");
 }
 
-/// A tail page that belongs to an earlier use of its block is ignored. The test writes such a page, as a faulty
-/// controller might; only the sequence number of the head page in it shows its age. A naive recovery uses every tail
-/// page that it finds in a block.
+/// A tail page from an earlier use of its block is ignored. It states the sequence number of the head page of its
+/// block, which shows that it is old. The test writes such a page, as a faulty controller might. A naive recovery uses
+/// every tail page that it finds in a block.
 #[test]
 fn a_block_tail_of_an_earlier_use_of_the_block_is_ignored() {
-    let mut drive = build(nvram_reverse_maps()[0]).build_drive();
+    let mut drive = head_tail_drive_options(nvram_reverse_maps()[0]).build_drive();
     let pages = drive.device.ftl().store().geometry().block_pages();
     let mut tails: Vec<Option<(Oob, Vec<u8>)>> = vec![None; 14];
     let mut forged = 0;
@@ -135,7 +140,7 @@ fn a_block_tail_of_an_earlier_use_of_the_block_is_ignored() {
             if nand.probe_page(last) != Ok(None) {
                 let mut bytes = vec![0; PAGE_BYTES as usize];
                 let oob = nand.read(last, &mut bytes).expect("a healthy medium reads");
-                assert_eq!(oob.kind, PageKind::Tail);
+                assert_eq!(oob.kind, PageKind::BlockTail);
                 tails[block as usize] = Some((oob, bytes));
                 continue;
             }
@@ -160,7 +165,7 @@ fn a_block_tail_of_an_earlier_use_of_the_block_is_ignored() {
 /// Head and tail pages are programs of their block, each counted once. A naive implementation does not count them.
 #[test]
 fn block_head_and_tail_pages_are_counted_as_programs() {
-    let mut drive = build(nvram_reverse_maps()[0]).build_drive();
+    let mut drive = head_tail_drive_options(nvram_reverse_maps()[0]).build_drive();
     for k in 0..18 {
         drive.write(k, 1);
     }
@@ -173,7 +178,7 @@ fn block_head_and_tail_pages_are_counted_as_programs() {
 
 /// Fills a device of `superblocks` superblocks (16 blocks of 1,024 pages of 4 KiB, as in the paper) and recovers it.
 /// Returns the flash operations of each recovery step, and the number of superblocks that were in use.
-fn recovery_of_full(superblocks: u32) -> (RecoveryStepCosts, u64) {
+fn recovery_costs_of_full_drive(superblocks: u32) -> (RecoveryStepCosts, u64) {
     let geometry = Geometry {
         channels: 16,
         dies_per_channel: 1,
@@ -184,7 +189,7 @@ fn recovery_of_full(superblocks: u32) -> (RecoveryStepCosts, u64) {
         spare_bytes: 64,
         superblock_planes: 16,
     };
-    let retain = RetainedFields { keeps_sequence_numbers: true, ..RetainedFields::default() };
+    let retain = RetainedPageFields { keeps_sequence_numbers: true, ..RetainedPageFields::default() };
     let parts = Parts { recovery_block_scan: RecoveryBlockScan::HeadTail, ..page_map(GcOptions::default()) };
     let logical = (superblocks - 4) * (16384 - 49);
     let nand = SimNand::new(geometry, retain);
@@ -200,27 +205,30 @@ fn recovery_of_full(superblocks: u32) -> (RecoveryStepCosts, u64) {
     (report.steps, in_use)
 }
 
-/// Figure RM-45 of the Remap-SSD paper, on a smaller device: a recovery reads one head page per superblock, and 48 tail
-/// pages per full superblock.
+/// As in the Remap-SSD paper, but on a smaller device: a recovery reads one head page per superblock, and 48 tail pages
+/// per full superblock.
 #[test]
 fn head_tail_recovery_reads_one_head_per_superblock_and_48_tail_pages_per_full_one() {
-    let (steps, in_use) = recovery_of_full(8);
-    assert_eq!((steps.find_blocks.page_reads, steps.find_blocks.spare_reads), (8, 0));
+    let (steps, in_use) = recovery_costs_of_full_drive(8);
+    assert_eq!((steps.find_blocks_in_use.page_reads, steps.find_blocks_in_use.spare_reads), (8, 0));
     // All blocks in use except the open one have a tail; in the open one the first tail page is read, too.
-    assert_eq!(steps.read_tails.page_reads, (in_use - 1) * 48 + 1);
-    assert!(steps.scan_open_blocks.spare_reads <= 16384 && steps.scan_open_blocks.page_reads == 0);
+    assert_eq!(steps.list_pages_from_tail_pages.page_reads, (in_use - 1) * 48 + 1);
+    assert!(
+        steps.list_pages_from_spare_areas.spare_reads <= 16384
+            && steps.list_pages_from_spare_areas.page_reads == 0
+    );
 }
 
-/// Figure RM-45 of the Remap-SSD paper at full size, 36 GiB. To run it: `cargo test --release -p wearwell
-/// head_tail_cases:: -- --ignored --nocapture`
+/// At the full size in the Remap-SSD paper (36 GiB), a recovery reads as many head and tail pages as the paper reports.
+/// To run it: `cargo test --release -p wearwell head_tail_cases:: -- --ignored --nocapture`
 #[test]
 #[ignore = "takes half a gigabyte"]
 fn head_tail_recovery_of_36_gib_reads_as_many_pages_as_in_the_paper() {
-    let (steps, in_use) = recovery_of_full(576);
+    let (steps, in_use) = recovery_costs_of_full_drive(576);
     println!(
         "36 GiB, {in_use} of 576 superblocks in use: {:?}, {:?}, {:?}",
-        steps.find_blocks, steps.read_tails, steps.scan_open_blocks
+        steps.find_blocks_in_use, steps.list_pages_from_tail_pages, steps.list_pages_from_spare_areas
     );
-    assert_eq!(steps.find_blocks.page_reads, 576);
-    assert_eq!(steps.read_tails.page_reads, (in_use - 1) * 48 + 1);
+    assert_eq!(steps.find_blocks_in_use.page_reads, 576);
+    assert_eq!(steps.list_pages_from_tail_pages.page_reads, (in_use - 1) * 48 + 1);
 }

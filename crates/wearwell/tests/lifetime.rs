@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use wearwell::data::Fingerprint;
 use wearwell::lifetime::{
     EnergyModel, EpochDecision, LifetimeController, LifetimeCounters, LifetimeOptions,
-    LifetimePaperConfiguration, SchemeBytes, SchemeEstimate, SchemeSet, ShadowSampler, Throttle,
+    LifetimePaperConfiguration, SchemeByteCounts, SchemeEstimate, SchemeSet, ShadowSampler, Throttle,
     WeightedEpochHistory, WriteActivity, WrittenShareEstimate, chunk_written_share, decide_schemes,
     dedup_written_share, epoch_write_budget_bytes, pages_per_chunk, remaining_endurance_bytes,
 };
@@ -34,9 +34,9 @@ fn scheme_energies_follow_from_the_papers_powers_and_times() {
     assert_eq!(model.compression.energy_pj(), 3_840_000);
     assert_eq!(model.hash.energy_pj(), 421_400);
     assert_eq!(model.program.energy_pj(), 29_100_000);
-    assert_prints(model.compression_energy_in_programs(), "0.132");
-    assert_prints(model.dedup_energy_in_programs(), "0.0145");
-    assert_prints(EnergyModel::FITTED_TO_PAPER.compression_energy_in_programs(), "0.264");
+    assert_prints(model.compression_energy_in_program_energies(), "0.132");
+    assert_prints(model.dedup_energy_in_program_energies(), "0.0145");
+    assert_prints(EnergyModel::FITTED_TO_PAPER.compression_energy_in_program_energies(), "0.264");
     assert_eq!(EnergyModel::FITTED_TO_PAPER.hash, model.hash);
     assert_eq!(EnergyModel::FITTED_TO_PAPER.program, model.program);
 }
@@ -69,8 +69,8 @@ fn compressing_four_pages_saves_only_whole_flash_pages() {
 #[test]
 fn compression_breaks_even_at_ratio_0_25_with_stated_and_0_5_with_fitted_energies() {
     let energy = |removed, model: EnergyModel| {
-        SchemeEstimate::new(chunk_written_share(removed, 4), model.compression_energy_in_programs())
-            .energy_in_programs_per_page
+        SchemeEstimate::new(chunk_written_share(removed, 4), model.compression_energy_in_program_energies())
+            .total_energy_per_page_in_program_energies
     };
     let threshold = |model| (0..=100).map(|percent| percent as f64 / 100.0).find(|&r| energy(r, model) < 1.0);
     assert_eq!(threshold(EnergyModel::STATED_IN_PAPER), Some(0.25));
@@ -84,19 +84,21 @@ fn compression_breaks_even_at_ratio_0_25_with_stated_and_0_5_with_fitted_energie
 /// is at least 1.45 %.
 #[test]
 fn deduplication_saves_writes_and_energy_in_proportion_to_duplicates() {
-    let overhead = EnergyModel::STATED_IN_PAPER.dedup_energy_in_programs();
+    let overhead = EnergyModel::STATED_IN_PAPER.dedup_energy_in_program_energies();
     let estimate = |duplicates| SchemeEstimate::new(dedup_written_share(duplicates), overhead);
     for percent in 0..=100 {
         let duplicates = percent as f64 / 100.0;
-        assert!((estimate(duplicates).written_share - (1.0 - duplicates)).abs() < 1e-12);
+        assert!((estimate(duplicates).written_share_of_offered_bytes - (1.0 - duplicates)).abs() < 1e-12);
         assert!(
-            (estimate(duplicates).energy_in_programs_per_page - (1.0 - duplicates + overhead)).abs() < 1e-12
+            (estimate(duplicates).total_energy_per_page_in_program_energies - (1.0 - duplicates + overhead))
+                .abs()
+                < 1e-12
         );
     }
     assert_prints(100.0 * overhead, "1.45");
     assert!(
-        estimate(0.0144).energy_in_programs_per_page > 1.0
-            && estimate(0.0145).energy_in_programs_per_page < 1.0
+        estimate(0.0144).total_energy_per_page_in_program_energies > 1.0
+            && estimate(0.0145).total_energy_per_page_in_program_energies < 1.0
     );
 }
 
@@ -105,9 +107,11 @@ fn deduplication_saves_writes_and_energy_in_proportion_to_duplicates() {
 /// The paper's device has 64 GiB and 3000 erase cycles for five years, from which the write capacity of an epoch
 /// follows.
 #[test]
-fn the_epoch_capacity_of_a_new_device_equals_the_papers() {
-    let options =
-        LifetimeOptions::of_il_paper(LifetimePaperConfiguration::Integrated, &EnergyModel::STATED_IN_PAPER);
+fn the_epoch_write_budget_of_a_new_device_equals_that_of_the_integrated_lifetime_paper() {
+    let options = LifetimeOptions::of_integrated_lifetime_paper(
+        LifetimePaperConfiguration::Integrated,
+        &EnergyModel::STATED_IN_PAPER,
+    );
     assert_eq!(options.target_epochs(), 525_600);
     let blocks = 131_072;
     let left = remaining_endurance_bytes(blocks, 3000, 0, 128 * 4096);
@@ -122,7 +126,7 @@ fn the_epoch_capacity_of_a_new_device_equals_the_papers() {
 /// Table I of the paper: the flash write rates implied by the baseline lifetimes of 6.8, 3.8 and 3.04 years (77, 138
 /// and 173 GiB a day).
 #[test]
-fn write_rates_derived_from_the_papers_lifetimes_match_its_table() {
+fn write_rates_derived_from_lifetimes_match_table_1_of_the_integrated_lifetime_paper() {
     let left = remaining_endurance_bytes(131_072, 3000, 0, 128 * 4096) as f64;
     let rates = [(6.8, "0.961", "77"), (3.8, "1.720", "138"), (3.04, "2.150", "173")];
     for (years, megabytes_per_s, gib_per_day) in rates {
@@ -135,7 +139,7 @@ fn write_rates_derived_from_the_papers_lifetimes_match_its_table() {
 /// The bytes that the device may program in an epoch are its remaining endurance divided by the remaining epochs of its
 /// target life.
 #[test]
-fn the_epoch_capacity_divides_the_remaining_endurance_over_the_remaining_epochs() {
+fn the_epoch_write_budget_is_the_remaining_endurance_divided_by_the_remaining_epochs() {
     assert_eq!(epoch_write_budget_bytes(1000, 10), 100.0);
     assert_eq!(epoch_write_budget_bytes(1000, 1), 1000.0);
     assert_eq!(epoch_write_budget_bytes(1000, 0), 1000.0, "after the target all that is left may be used");
@@ -165,14 +169,14 @@ fn expected_write_demand_weighs_the_newest_epoch_ten_times_the_oldest() {
 fn measured_write_demand_does_not_depend_on_schemes_and_throttling() {
     let plain =
         WriteActivity { host_bytes: 1000, host_programmed_bytes: 1000, flash_bytes: 1500, throttled_ns: 0 };
-    assert_eq!(plain.demand_bytes(EPOCH_NS, EPOCH_NS), 1500.0);
+    assert_eq!(plain.expected_flash_bytes_per_epoch(EPOCH_NS, EPOCH_NS), 1500.0);
     let halved = WriteActivity { host_programmed_bytes: 500, flash_bytes: 750, ..plain };
-    assert_eq!(halved.demand_bytes(EPOCH_NS, EPOCH_NS), 1500.0);
+    assert_eq!(halved.expected_flash_bytes_per_epoch(EPOCH_NS, EPOCH_NS), 1500.0);
     let held = WriteActivity { throttled_ns: EPOCH_NS, ..plain };
-    assert_eq!(held.demand_bytes(2 * EPOCH_NS, EPOCH_NS), 1500.0);
-    assert_eq!(plain.demand_bytes(3 * EPOCH_NS, EPOCH_NS), 500.0, "three epochs took it");
+    assert_eq!(held.expected_flash_bytes_per_epoch(2 * EPOCH_NS, EPOCH_NS), 1500.0);
+    assert_eq!(plain.expected_flash_bytes_per_epoch(3 * EPOCH_NS, EPOCH_NS), 500.0, "three epochs took it");
     let all_duplicates = WriteActivity { host_programmed_bytes: 0, flash_bytes: 0, ..plain };
-    assert_eq!(all_duplicates.demand_bytes(EPOCH_NS, EPOCH_NS), 1000.0);
+    assert_eq!(all_duplicates.expected_flash_bytes_per_epoch(EPOCH_NS, EPOCH_NS), 1000.0);
 }
 
 // Algorithm 1 of the paper.
@@ -180,7 +184,12 @@ fn measured_write_demand_does_not_depend_on_schemes_and_throttling() {
 /// Decides statement by statement as the listing of algorithm 1 in the paper does, independently of the implementation.
 /// Its arguments are the write and energy ratios of deduplication and compression, the write demand and the capacity.
 /// Returns whether deduplication, compression and throttling are enabled.
-fn listing(dedup: (f64, f64), comp: (f64, f64), demand: f64, capacity: f64) -> (bool, bool, bool) {
+fn decide_by_listing_of_algorithm_1(
+    dedup: (f64, f64),
+    comp: (f64, f64),
+    demand: f64,
+    capacity: f64,
+) -> (bool, bool, bool) {
     let (d_dedup, e_dedup) = dedup;
     let (d_comp, e_comp) = comp;
     let (mut is_dedup_enabled, mut is_compr_enabled, mut is_throttling_enabled) = (false, false, false);
@@ -214,7 +223,7 @@ fn listing(dedup: (f64, f64), comp: (f64, f64), demand: f64, capacity: f64) -> (
 /// The conditions in the paper's listing of algorithm 1 define regions of inputs. The test covers each region and its
 /// borders. Ratios are binary fractions, so that products are exact and borders are hit.
 #[test]
-fn scheme_decisions_match_the_papers_algorithm_in_every_region() {
+fn scheme_decisions_match_algorithm_1_of_the_integrated_lifetime_paper_in_every_region_of_inputs() {
     let ratios = [0.25, 0.5, 0.75, 1.0, 1.25];
     let overheads = [0.0, 0.0625, 0.25, 0.5, 1.0];
     let pairs = ratios.iter().flat_map(|&d| overheads.iter().map(move |&e| (d, d + e)));
@@ -224,8 +233,10 @@ fn scheme_decisions_match_the_papers_algorithm_in_every_region() {
         for &comp in &pairs {
             for factor in [0.0625, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0, 1.5, 4.0] {
                 let (demand, capacity) = (65_536.0, 65_536.0 * factor);
-                let estimates = [dedup, comp]
-                    .map(|(d, e)| SchemeEstimate { written_share: d, energy_in_programs_per_page: e });
+                let estimates = [dedup, comp].map(|(d, e)| SchemeEstimate {
+                    written_share_of_offered_bytes: d,
+                    total_energy_per_page_in_program_energies: e,
+                });
                 let decision = decide_schemes(&estimates, demand, capacity);
                 let throttled = decision.throttle_bytes_per_epoch;
                 let outcome = (
@@ -235,7 +246,7 @@ fn scheme_decisions_match_the_papers_algorithm_in_every_region() {
                 );
                 assert_eq!(
                     outcome,
-                    listing(dedup, comp, demand, capacity),
+                    decide_by_listing_of_algorithm_1(dedup, comp, demand, capacity),
                     "dedup {dedup:?}, compression {comp:?}, capacity {factor} of the demand"
                 );
                 assert!(throttled.is_none_or(|bytes| bytes == capacity as u64));
@@ -281,13 +292,13 @@ fn scheme_decisions_work_for_one_and_three_schemes() {
 /// Compares the decisions for the three traces of the paper's table I. The ratios follow from the lifetimes in the
 /// table, and the device has 64 GiB and is new.
 #[test]
-fn scheme_decisions_for_the_traces_of_table_1_match_the_paper() {
+fn scheme_decisions_for_the_traces_of_table_1_match_the_integrated_lifetime_paper() {
     let capacity = 392.2e6;
     let demand = |years: f64| capacity * 5.0 / years;
     let schemes = |d_dedup, d_comp, model: EnergyModel| {
         [
-            SchemeEstimate::new(d_dedup, model.dedup_energy_in_programs()),
-            SchemeEstimate::new(d_comp, model.compression_energy_in_programs()),
+            SchemeEstimate::new(d_dedup, model.dedup_energy_in_program_energies()),
+            SchemeEstimate::new(d_comp, model.compression_energy_in_program_energies()),
         ]
     };
     for model in [EnergyModel::STATED_IN_PAPER, EnergyModel::FITTED_TO_PAPER] {
@@ -330,7 +341,7 @@ proptest! {
     }
 
     #[test]
-    fn a_device_with_unlimited_capacity_is_never_throttled(schemes in schemes(), demand in 0.0..1e15_f64) {
+    fn a_device_with_an_unlimited_write_budget_is_never_throttled(schemes in schemes(), demand in 0.0..1e15_f64) {
         prop_assert_eq!(decide_schemes(&schemes, demand, f64::INFINITY).throttle_bytes_per_epoch, None);
     }
 
@@ -341,7 +352,7 @@ proptest! {
         others in schemes(), energy in 0.0..2.0_f64, ratio in 1.0..2.0_f64, share in 0.001..3.0_f64,
     ) {
         let mut all = others.clone();
-        all.push(SchemeEstimate { written_share: ratio, energy_in_programs_per_page: energy });
+        all.push(SchemeEstimate { written_share_of_offered_bytes: ratio, total_energy_per_page_in_program_energies: energy });
         let decision = decide_schemes(&all, 1e9, 1e9 * share);
         prop_assert!(!decision.enabled_schemes.contains(others.len()));
         prop_assert_eq!(decision, decide_schemes(&others, 1e9, 1e9 * share), "and changes nothing for the others");
@@ -353,7 +364,7 @@ proptest! {
     fn a_scheme_decision_fits_writes_to_the_capacity_or_throttles_them(schemes in schemes(), demand in 1.0..1e12_f64, share in 0.001..3.0_f64) {
         let capacity = demand * share;
         let decision = decide_schemes(&schemes, demand, capacity);
-        let kept: f64 = (0..schemes.len()).filter(|&k| decision.enabled_schemes.contains(k)).map(|k| schemes[k].written_share).product();
+        let kept: f64 = (0..schemes.len()).filter(|&k| decision.enabled_schemes.contains(k)).map(|k| schemes[k].written_share_of_offered_bytes).product();
         let fits = demand * kept <= capacity * (1.0 + 1e-12);
         prop_assert!(fits || decision.throttle_bytes_per_epoch == Some(capacity as u64));
     }
@@ -366,7 +377,7 @@ proptest! {
 #[test]
 fn shadow_sampling_takes_one_group_of_writes_in_64_as_a_whole() {
     let sampler = ShadowSampler::default();
-    let taken: Vec<u64> = (0..1 << 20).filter(|&n| sampler.samples_write(n)).collect();
+    let taken: Vec<u64> = (0..1 << 20).filter(|&n| sampler.should_sample_write(n)).collect();
     let share = taken.len() as f64 / (1 << 20) as f64 * 64.0;
     // 4096 groups are expected, so the standard deviation is 1.6 %.
     assert!((share - 1.0).abs() < 0.06, "{share} of what was asked for");
@@ -379,16 +390,16 @@ fn shadow_sampling_takes_one_group_of_writes_in_64_as_a_whole() {
 #[test]
 fn shadow_sampling_takes_every_write_of_a_sampled_content() {
     let sampler = ShadowSampler::new(16, 1);
-    let taken = (0..1 << 16).filter(|&n| sampler.samples_content(Fingerprint(n))).count();
+    let taken = (0..1 << 16).filter(|&n| sampler.should_sample_content(Fingerprint(n))).count();
     assert!((taken as f64 / 4096.0 - 1.0).abs() < 0.1, "{taken} of 4096");
-    assert!((0..100).all(|n| ShadowSampler::new(1, 4).samples_write(n)
-        && ShadowSampler::new(1, 4).samples_content(Fingerprint(n))));
+    assert!((0..100).all(|n| ShadowSampler::new(1, 4).should_sample_write(n)
+        && ShadowSampler::new(1, 4).should_sample_content(Fingerprint(n))));
 }
 
 /// Returns the observed bytes of a scheme to which `offered_bytes` were offered and which left `kept_bytes` to be
 /// written.
-fn observed_scheme_bytes(offered_bytes: u64, kept_bytes: u64) -> SchemeBytes {
-    SchemeBytes { offered_bytes, still_written_bytes: kept_bytes, ..SchemeBytes::default() }
+fn observed_scheme_bytes(offered_bytes: u64, kept_bytes: u64) -> SchemeByteCounts {
+    SchemeByteCounts { offered_bytes, unsaved_bytes: kept_bytes, ..SchemeByteCounts::default() }
 }
 
 /// The write ratio of a content scheme is the share of bytes that it leaves to be written. An epoch with more bytes
@@ -396,13 +407,16 @@ fn observed_scheme_bytes(offered_bytes: u64, kept_bytes: u64) -> SchemeBytes {
 #[test]
 fn the_write_ratio_of_a_scheme_weighs_epochs_by_their_bytes() {
     let mut ratio = WrittenShareEstimate::default();
-    ratio.push_epoch(SchemeBytes::default());
-    assert_eq!(ratio.written_share(), None, "nothing was seen");
+    ratio.push_epoch(SchemeByteCounts::default());
+    assert_eq!(ratio.written_share_of_offered_bytes(), None, "nothing was seen");
     ratio.push_epoch(observed_scheme_bytes(900, 450));
-    assert_eq!(ratio.written_share(), Some(0.5));
+    assert_eq!(ratio.written_share_of_offered_bytes(), Some(0.5));
     ratio.push_epoch(observed_scheme_bytes(100, 100));
     let expected = (9.0 * 450.0 + 10.0 * 100.0) / (9.0 * 900.0 + 10.0 * 100.0);
-    assert!((ratio.written_share().unwrap() - expected).abs() < 1e-12, "two divisions round on their own");
+    assert!(
+        (ratio.written_share_of_offered_bytes().unwrap() - expected).abs() < 1e-12,
+        "two divisions round on their own"
+    );
 }
 
 /// Of 100 pages 40 are duplicates. All duplicates compress to half their size, the others do not compress. Each scheme
@@ -412,7 +426,7 @@ fn write_ratios_of_two_schemes_do_not_count_a_saved_page_twice() {
     let ratio = |offered, kept| {
         let mut ratio = WrittenShareEstimate::default();
         ratio.push_epoch(observed_scheme_bytes(offered, kept));
-        ratio.written_share().unwrap()
+        ratio.written_share_of_offered_bytes().unwrap()
     };
     let dedup = ratio(100, 60);
     let (alone, after_dedup) = (ratio(100, 80), ratio(60, 60));
@@ -536,13 +550,14 @@ proptest! {
 
 // The manager over epochs.
 
-/// Returns the counters of a device whose remaining bytes give each of the paper's epochs a capacity of 1 MiB.
-fn device(activity: WriteActivity, schemes: Vec<SchemeBytes>) -> LifetimeCounters {
+/// Returns the counters of a device whose remaining endurance allows 1 MiB of flash writes in each epoch of the paper's
+/// target life.
+fn device_counters(activity: WriteActivity, schemes: Vec<SchemeByteCounts>) -> LifetimeCounters {
     let budget_bytes = 525_600 << 20;
     LifetimeCounters {
         activity,
         remaining_endurance_bytes: budget_bytes - activity.flash_bytes,
-        scheme_bytes: schemes,
+        scheme_byte_counts: schemes,
     }
 }
 
@@ -552,21 +567,24 @@ fn activity_of_host_bytes(bytes: u64) -> WriteActivity {
 }
 
 /// Returns a lifetime manager in this configuration of the paper.
-fn manager(configuration: LifetimePaperConfiguration) -> LifetimeController {
-    LifetimeController::new(LifetimeOptions::of_il_paper(configuration, &EnergyModel::STATED_IN_PAPER))
+fn lifetime_controller(configuration: LifetimePaperConfiguration) -> LifetimeController {
+    LifetimeController::new(LifetimeOptions::of_integrated_lifetime_paper(
+        configuration,
+        &EnergyModel::STATED_IN_PAPER,
+    ))
 }
 
 #[test]
 fn lifetime_epochs_are_numbered_by_elapsed_time_from_zero() {
-    let lifetime = manager(LifetimePaperConfiguration::Baseline);
+    let lifetime = lifetime_controller(LifetimePaperConfiguration::Baseline);
     let numbers = [0, EPOCH_NS - 1, EPOCH_NS, 5 * EPOCH_NS + 1].map(|now_ns| lifetime.epoch_at(now_ns));
     assert_eq!(numbers, [0, 0, 1, 5]);
 }
 
 #[test]
 fn lifetime_management_decides_once_per_epoch_at_its_first_request() {
-    let mut lifetime = manager(LifetimePaperConfiguration::Throttling);
-    let idle = device(activity_of_host_bytes(0), vec![]);
+    let mut lifetime = lifetime_controller(LifetimePaperConfiguration::Throttling);
+    let idle = device_counters(activity_of_host_bytes(0), vec![]);
     let decided = [0, 1, EPOCH_NS - 1, EPOCH_NS, EPOCH_NS, 5 * EPOCH_NS + 3, 6 * EPOCH_NS - 1]
         .map(|now_ns| lifetime.advance_to(now_ns, &idle).is_some());
     assert_eq!(decided, [true, false, false, true, false, true, false]);
@@ -576,9 +594,9 @@ fn lifetime_management_decides_once_per_epoch_at_its_first_request() {
 #[test]
 fn without_write_history_no_scheme_runs_and_no_write_is_throttled() {
     for configuration in [LifetimePaperConfiguration::Integrated, LifetimePaperConfiguration::Throttling] {
-        let mut lifetime = manager(configuration);
-        let schemes = vec![SchemeBytes::default(); lifetime.options().schemes.len()];
-        let first = lifetime.advance_to(0, &device(activity_of_host_bytes(0), schemes)).unwrap();
+        let mut lifetime = lifetime_controller(configuration);
+        let schemes = vec![SchemeByteCounts::default(); lifetime.options().schemes.len()];
+        let first = lifetime.advance_to(0, &device_counters(activity_of_host_bytes(0), schemes)).unwrap();
         assert_eq!(first, EpochDecision::default(), "{configuration:?}");
         assert_eq!(lifetime.delay_ns(0, 1 << 40), 0, "{configuration:?}");
     }
@@ -587,10 +605,11 @@ fn without_write_history_no_scheme_runs_and_no_write_is_throttled() {
 /// A content scheme that was never observed, because none of its pages was a sample, does not run.
 #[test]
 fn a_scheme_of_which_no_write_was_sampled_stays_off() {
-    let mut lifetime = manager(LifetimePaperConfiguration::Integrated);
-    let unknown = vec![SchemeBytes::default(); 2];
-    lifetime.advance_to(0, &device(activity_of_host_bytes(0), unknown.clone())).unwrap();
-    let second = lifetime.advance_to(EPOCH_NS, &device(activity_of_host_bytes(10 << 20), unknown)).unwrap();
+    let mut lifetime = lifetime_controller(LifetimePaperConfiguration::Integrated);
+    let unknown = vec![SchemeByteCounts::default(); 2];
+    lifetime.advance_to(0, &device_counters(activity_of_host_bytes(0), unknown.clone())).unwrap();
+    let second =
+        lifetime.advance_to(EPOCH_NS, &device_counters(activity_of_host_bytes(10 << 20), unknown)).unwrap();
     assert!(second.enabled_schemes.is_empty());
     assert!(second.throttle_bytes_per_epoch.is_some(), "ten times what an epoch may take");
 }
@@ -604,14 +623,17 @@ fn configurations_with_a_single_scheme_always_run_it_and_never_throttle() {
         LifetimePaperConfiguration::Compression,
         LifetimePaperConfiguration::Dedup,
     ] {
-        let mut lifetime = manager(configuration);
+        let mut lifetime = lifetime_controller(configuration);
         let schemes = lifetime.options().schemes.len();
         for epoch in 0..12 {
             // Ten times the capacity of the device, with no saving by the schemes.
             let bytes = epoch * (10 << 20);
             let useless = observed_scheme_bytes(bytes, bytes);
             let decision = lifetime
-                .advance_to(epoch * EPOCH_NS, &device(activity_of_host_bytes(bytes), vec![useless; schemes]))
+                .advance_to(
+                    epoch * EPOCH_NS,
+                    &device_counters(activity_of_host_bytes(bytes), vec![useless; schemes]),
+                )
                 .unwrap();
             assert_eq!(decision.enabled_schemes, SchemeSet::of_first_schemes(schemes), "{configuration:?}");
             assert_eq!(lifetime.delay_ns(epoch * EPOCH_NS, bytes + 1000), 0, "{configuration:?}");
@@ -621,12 +643,13 @@ fn configurations_with_a_single_scheme_always_run_it_and_never_throttle() {
 
 #[test]
 fn throttling_stops_when_demand_falls_and_resumes_when_it_rises() {
-    let mut lifetime = manager(LifetimePaperConfiguration::Throttling);
+    let mut lifetime = lifetime_controller(LifetimePaperConfiguration::Throttling);
     let mut bytes = 0;
     let mut throttled = Vec::new();
     for epoch in 0..40 {
-        let decision =
-            lifetime.advance_to(epoch * EPOCH_NS, &device(activity_of_host_bytes(bytes), vec![])).unwrap();
+        let decision = lifetime
+            .advance_to(epoch * EPOCH_NS, &device_counters(activity_of_host_bytes(bytes), vec![]))
+            .unwrap();
         throttled.push(decision.throttle_bytes_per_epoch.is_some());
         bytes += if (12..26).contains(&epoch) { 2 << 20 } else { 1 << 19 };
     }
@@ -640,14 +663,14 @@ fn throttling_stops_when_demand_falls_and_resumes_when_it_rises() {
 /// every second epoch.
 #[test]
 fn a_host_that_always_writes_too_much_is_never_released_from_throttling() {
-    let mut lifetime = manager(LifetimePaperConfiguration::Throttling);
+    let mut lifetime = lifetime_controller(LifetimePaperConfiguration::Throttling);
     let (mut now_ns, mut activity) = (0, WriteActivity::default());
     let (mut released, mut throttled_since) = (0, None);
     for _ in 0..20_000 {
         // 64 KiB every two seconds are 9.4 MiB per epoch.
         now_ns += 2_000_000_000;
         loop {
-            if let Some(decision) = lifetime.advance_to(now_ns, &device(activity, vec![])) {
+            if let Some(decision) = lifetime.advance_to(now_ns, &device_counters(activity, vec![])) {
                 match decision.throttle_bytes_per_epoch {
                     None => released += 1,
                     Some(_) => throttled_since = throttled_since.or(Some((now_ns, activity.flash_bytes))),
@@ -674,26 +697,29 @@ fn a_host_that_always_writes_too_much_is_never_released_from_throttling() {
         per_epoch <= 1_048_576.0 * 1.001 && per_epoch > 1_048_576.0 * 0.99,
         "{per_epoch} bytes per epoch"
     );
-    let demand_bytes = lifetime.demand_bytes().unwrap();
-    assert!((demand_bytes / (150.0 * 65_536.0) - 1.0).abs() < 0.01, "{demand_bytes} bytes of demand");
+    let expected_flash_bytes_per_epoch = lifetime.expected_flash_bytes_per_epoch().unwrap();
+    assert!(
+        (expected_flash_bytes_per_epoch / (150.0 * 65_536.0) - 1.0).abs() < 0.01,
+        "{expected_flash_bytes_per_epoch} bytes of demand"
+    );
 }
 
 /// A scheme that saves nothing is switched off after the first epoch, and on again when its samples show savings.
 #[test]
-fn a_scheme_is_switched_off_and_on_with_its_observed_savings() {
-    let mut lifetime = manager(LifetimePaperConfiguration::Integrated);
-    let (mut bytes, mut dedup, mut comp) = (0, SchemeBytes::default(), SchemeBytes::default());
+fn a_scheme_is_switched_off_and_on_by_the_savings_observed_for_it() {
+    let mut lifetime = lifetime_controller(LifetimePaperConfiguration::Integrated);
+    let (mut bytes, mut dedup, mut comp) = (0, SchemeByteCounts::default(), SchemeByteCounts::default());
     let mut enabled = Vec::new();
     for epoch in 0..40 {
         let decision = lifetime
-            .advance_to(epoch * EPOCH_NS, &device(activity_of_host_bytes(bytes), vec![dedup, comp]))
+            .advance_to(epoch * EPOCH_NS, &device_counters(activity_of_host_bytes(bytes), vec![dedup, comp]))
             .unwrap();
         enabled.push((decision.enabled_schemes.contains(0), decision.enabled_schemes.contains(1)));
         bytes += 1 << 19;
         let sampled = if decision.enabled_schemes.contains(1) { 1 << 19 } else { 1 << 13 };
-        dedup = observed_scheme_bytes(dedup.offered_bytes + (1 << 19), dedup.still_written_bytes + (1 << 18));
+        dedup = observed_scheme_bytes(dedup.offered_bytes + (1 << 19), dedup.unsaved_bytes + (1 << 18));
         let kept = if epoch < 20 { sampled } else { sampled / 2 };
-        comp = observed_scheme_bytes(comp.offered_bytes + sampled, comp.still_written_bytes + kept);
+        comp = observed_scheme_bytes(comp.offered_bytes + sampled, comp.unsaved_bytes + kept);
     }
     assert!(enabled[1..].iter().all(|&(dedup, _)| dedup), "half of the pages are duplicates");
     assert_eq!(enabled[0], (false, false), "nothing is known yet");
@@ -704,11 +730,11 @@ fn a_scheme_is_switched_off_and_on_with_its_observed_savings() {
 /// A device without remaining endurance is throttled to a small rate, and not to zero.
 #[test]
 fn throttling_slows_a_worn_out_device_and_does_not_stop_it() {
-    let mut lifetime = manager(LifetimePaperConfiguration::Throttling);
+    let mut lifetime = lifetime_controller(LifetimePaperConfiguration::Throttling);
     let worn = LifetimeCounters {
         activity: activity_of_host_bytes(1 << 40),
         remaining_endurance_bytes: 0,
-        scheme_bytes: vec![],
+        scheme_byte_counts: vec![],
     };
     lifetime.advance_to(0, &worn);
     let busy = LifetimeCounters { activity: activity_of_host_bytes((1 << 40) + 4096), ..worn };

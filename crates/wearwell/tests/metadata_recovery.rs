@@ -1,6 +1,6 @@
-//! Tests of the reads in recoveries of the designs with metadata on flash. The battery of DFTL saves the bitmap of page
-//! validity, so that no spare areas of data pages are read (GeckoFTL, SIGMOD 2016, sections 2 and 5.3, Figure 13); and
-//! the log of IB-FTL is read once.
+//! Tests of the number of flash reads in the recovery of designs with metadata on flash. The battery of DFTL saves the
+//! bitmap of page validity, so that no spare areas of data pages are read (GeckoFTL, SIGMOD 2016, sections 2 and 5.3,
+//! Figure 13). The log of page validity of IB-FTL is read once.
 
 use common::{Random, geometry_without_superblocks};
 use wearwell::Ftl;
@@ -8,7 +8,7 @@ use wearwell::address::Lpn;
 use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::design::{DftlOptions, Parts, UFtlOptions, dftl, ibftl, lazyftl};
 use wearwell::gc::GcOptions;
-use wearwell::nand::{RetainedFields, SimNand};
+use wearwell::nand::{RetainedPageFields, SimNand};
 use wearwell::recovery::{RecoveryReport, RecoveryStepCost};
 use wearwell::validity::AnyValidityStore;
 
@@ -21,20 +21,22 @@ const BLOCK_PAGES: u32 = 64;
 /// Number of bytes per page.
 const PAGE_BYTES: u32 = 2048;
 /// Number of logical pages: seven tenths of the flash pages.
-const LOGICAL: u32 = BLOCKS * BLOCK_PAGES / 10 * 7;
+const LOGICAL_PAGES: u32 = BLOCKS * BLOCK_PAGES / 10 * 7;
 /// Capacity of the map cache, entries.
-const CACHE: u32 = 64;
+const MAP_CACHE_ENTRIES: u32 = 64;
 /// Number of pages that a bitmap with one bit for every flash page of the device fills.
 const BITMAP_PAGES: u64 = (BLOCKS * BLOCK_PAGES / 8 / PAGE_BYTES) as u64;
 
 /// Returns a device in use: every logical page was written, followed by as many random overwrites as the device has
 /// pages.
-fn used(parts: &Parts) -> Ftl<SimNand> {
-    let nand =
-        SimNand::new(geometry_without_superblocks([1, BLOCKS, BLOCK_PAGES, PAGE_BYTES]), RetainedFields::ALL);
-    let mut ftl = Ftl::new(nand, LOGICAL, parts).expect("the device is large enough");
+fn device_after_overwrites(parts: &Parts) -> Ftl<SimNand> {
+    let nand = SimNand::new(
+        geometry_without_superblocks([1, BLOCKS, BLOCK_PAGES, PAGE_BYTES]),
+        RetainedPageFields::ALL,
+    );
+    let mut ftl = Ftl::new(nand, LOGICAL_PAGES, parts).expect("the device is large enough");
     let mut random = Random::new(7);
-    (0..LOGICAL).for_each(|lpn| write(&mut ftl, lpn));
+    (0..LOGICAL_PAGES).for_each(|lpn| write(&mut ftl, lpn));
     overwrite(&mut ftl, &mut random, BLOCKS * BLOCK_PAGES);
     ftl
 }
@@ -47,7 +49,7 @@ fn write(ftl: &mut Ftl<SimNand>, lpn: u32) {
 
 /// Overwrites `writes` random logical pages.
 fn overwrite(ftl: &mut Ftl<SimNand>, random: &mut Random, writes: u32) {
-    (0..writes).for_each(|_| write(ftl, random.below(u64::from(LOGICAL)) as u32));
+    (0..writes).for_each(|_| write(ftl, random.below(u64::from(LOGICAL_PAGES)) as u32));
 }
 
 /// Cuts power, recovers the device, checks its invariants and returns the costs of the recovery.
@@ -58,8 +60,8 @@ fn recover(ftl: &mut Ftl<SimNand>) -> RecoveryReport {
 }
 
 /// Returns DFTL with a small map cache.
-fn of_dftl() -> Parts {
-    dftl(GcOptions::default(), DftlOptions { cache_entries: CACHE })
+fn dftl_parts() -> Parts {
+    dftl(GcOptions::default(), DftlOptions { cache_entries: MAP_CACHE_ENTRIES })
 }
 
 /// Returns the duration of a recovery, seconds, if its operations are executed one after the other at the times of the
@@ -76,7 +78,7 @@ fn seconds(report: &RecoveryReport) -> f64 {
 /// area of every page of the device.
 #[test]
 fn the_battery_of_dftl_saves_the_page_validity_bitmap() {
-    let mut ftl = used(&of_dftl());
+    let mut ftl = device_after_overwrites(&dftl_parts());
     let report = recover(&mut ftl);
     let steps = report.steps;
     assert!(report.battery_programs >= BITMAP_PAGES, "{} battery programs", report.battery_programs);
@@ -85,14 +87,14 @@ fn the_battery_of_dftl_saves_the_page_validity_bitmap() {
     let spare_reads: u64 = steps.named_step_costs().iter().map(|(_, cost)| cost.spare_reads).sum();
     // One per block and per metadata page, and those of the binary search in open blocks.
     assert!(spare_reads < device_pages / 10, "{spare_reads} spare areas of {device_pages} pages");
-    let by_recovery = report.page_and_spare_reads - report.battery_reads;
+    let by_recovery = report.page_and_spare_reads - report.battery_page_reads;
     assert_eq!(by_recovery, spare_reads + BITMAP_PAGES, "nothing else is read");
     assert_eq!(steps.synchronise_map.programs, 0);
 }
 
 #[test]
 fn dftl_works_after_each_of_many_recoveries() {
-    let mut ftl = used(&of_dftl());
+    let mut ftl = device_after_overwrites(&dftl_parts());
     let mut random = Random::new(11);
     for _ in 0..20 {
         overwrite(&mut ftl, &mut random, 3000);
@@ -108,8 +110,9 @@ fn dftl_works_after_each_of_many_recoveries() {
 /// validity from the map, and writes translation pages.
 #[test]
 fn dftl_recovers_faster_than_lazyftl() {
-    let of_dftl = seconds(&recover(&mut used(&of_dftl())));
-    let of_lazy = seconds(&recover(&mut used(&lazyftl(GcOptions::default(), CACHE))));
+    let of_dftl = seconds(&recover(&mut device_after_overwrites(&dftl_parts())));
+    let of_lazy =
+        seconds(&recover(&mut device_after_overwrites(&lazyftl(GcOptions::default(), MAP_CACHE_ENTRIES))));
     assert!(of_dftl < of_lazy, "DFTL {of_dftl} s, LazyFTL {of_lazy} s");
 }
 
@@ -117,8 +120,8 @@ fn dftl_recovers_faster_than_lazyftl() {
 /// blocks.
 #[test]
 fn recovery_of_ib_ftl_reads_its_validity_log_once() {
-    let options = UFtlOptions { cache_entries: CACHE, cached_directory_nodes: 4 };
-    let mut ftl = used(&ibftl(GcOptions::default(), options));
+    let options = UFtlOptions { cache_entries: MAP_CACHE_ENTRIES, cached_directory_nodes: 4 };
+    let mut ftl = device_after_overwrites(&ibftl(GcOptions::default(), options));
     let report = recover(&mut ftl);
     let AnyValidityStore::Log(log) = ftl.validity() else { panic!("IB-FTL has a log") };
     let log_pages = u64::from(log.log_page_count());

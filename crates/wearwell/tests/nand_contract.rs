@@ -5,8 +5,8 @@ use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::nand::{
     ConsecutiveCopies, CutOutcome, FaultInjectable, FaultProbabilities, FaultyNand, Geometry, Nand,
-    NandError, Oob, PageKind, PowerCutNand, RecordedOp, RecordingNand, RetainedFields, SimNand, WearLimit,
-    WornBlockFailure,
+    NandError, Oob, PageKind, PowerCutNand, RecordedOp, RecordingNand, RetainedPageFields, SimNand,
+    WearLimit, WornBlockFailure,
 };
 
 /// Block on which most of these tests operate.
@@ -24,7 +24,7 @@ fn medium() -> SimNand {
         spare_bytes: 16,
         superblock_planes: 1,
     };
-    SimNand::new(geometry, RetainedFields::ALL)
+    SimNand::new(geometry, RetainedPageFields::ALL)
 }
 
 /// Returns an OOB of this kind and owner, whose other fields are derived from the owner.
@@ -33,7 +33,7 @@ fn oob(kind: PageKind, owner: u32) -> Oob {
         kind,
         owner,
         sequence_number: 7 + owner as u64,
-        first_write_sequence: 7 + owner as u64,
+        first_write_sequence_number: 7 + owner as u64,
         fingerprint: Fingerprint(owner as u64),
     }
 }
@@ -210,7 +210,7 @@ fn the_spare_area_of_a_damaged_page_is_readable() {
     let oob = nand.probe_page(Ppn(1)).unwrap().expect("it is programmed");
     assert_eq!(nand.read_spare(Ppn(1), &mut []), Ok(oob));
     assert_eq!(read(&mut nand, 0), Ok(vec![0; 512]), "its neighbour is unharmed");
-    assert!(nand.pages_programmed_as_lost().is_empty(), "nobody declared it lost");
+    assert!(nand.pages_programmed_with_lost_mark().is_empty(), "nobody declared it lost");
     nand.erase(FIRST).unwrap();
     program(&mut nand, 0).unwrap();
     program(&mut nand, 1).unwrap();
@@ -223,12 +223,12 @@ fn a_page_programmed_as_lost_keeps_its_oob_and_reads_as_uncorrectable() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
     let oob = nand.probe_page(Ppn(0)).unwrap().expect("it is programmed");
-    nand.program_lost_page(Ppn(1), oob, &[7; 4]).unwrap();
+    nand.program_page_marked_lost(Ppn(1), oob, &[7; 4]).unwrap();
     assert_eq!(read(&mut nand, 1), Err(NandError::Uncorrectable(Ppn(1))));
     let mut spare = [0; 4];
     assert_eq!(nand.read_spare(Ppn(1), &mut spare), Ok(oob));
     assert_eq!(spare, [7; 4]);
-    assert_eq!(nand.pages_programmed_as_lost(), [Ppn(1)]);
+    assert_eq!(nand.pages_programmed_with_lost_mark(), [Ppn(1)]);
     assert_eq!(
         nand.copy(
             ConsecutiveCopies {
@@ -243,7 +243,7 @@ fn a_page_programmed_as_lost_keeps_its_oob_and_reads_as_uncorrectable() {
         0
     );
     nand.erase(FIRST).unwrap();
-    assert!(nand.pages_programmed_as_lost().is_empty());
+    assert!(nand.pages_programmed_with_lost_mark().is_empty());
 }
 
 /// A block is half erased if its erase was interrupted by a power loss.
@@ -366,7 +366,7 @@ fn a_recording_medium_lists_programs_and_erases_in_order() {
 fn a_medium_without_host_data_bytes_keeps_descriptors_and_all_metadata() {
     let mut nand = SimNand::new(
         medium().geometry().clone(),
-        RetainedFields { keeps_data_bytes: false, ..RetainedFields::ALL },
+        RetainedPageFields { keeps_data_bytes: false, ..RetainedPageFields::ALL },
     );
     let content = Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(5)));
     nand.program(Ppn(0), oob(PageKind::Data, 5), content).unwrap();
@@ -386,8 +386,10 @@ fn a_medium_without_host_data_bytes_may_keep_pages_of_deltas_and_chunks() {
     page[3..9].copy_from_slice(&[1, 0, 2, 3, 0, 4]);
     page[510..516].copy_from_slice(&[5, 6, 7, 0, 0, 8]);
     for kind in [PageKind::Delta, PageKind::Chunk] {
-        let mut nand =
-            SimNand::new(geometry.clone(), RetainedFields { keeps_data_bytes: false, ..RetainedFields::ALL });
+        let mut nand = SimNand::new(
+            geometry.clone(),
+            RetainedPageFields { keeps_data_bytes: false, ..RetainedPageFields::ALL },
+        );
         assert!(nand.keeps_bytes_of(kind) && !nand.keeps_bytes_of(PageKind::Data));
         nand.program(Ppn(0), oob(kind, 1), Content::Bytes(&page)).unwrap();
         nand.program(Ppn(1), oob(kind, 2), Content::Bytes(&[0; 512])).unwrap();
@@ -413,7 +415,7 @@ fn a_medium_without_host_data_bytes_may_keep_pages_of_deltas_and_chunks() {
         nand.erase(FIRST).unwrap();
         nand.program(Ppn(0), oob(kind, 1), Content::Bytes(&[7; 512])).unwrap();
         assert_eq!(read(&mut nand, 0), Ok(vec![7; 512]));
-        let nothing = SimNand::new(geometry.clone(), RetainedFields::default());
+        let nothing = SimNand::new(geometry.clone(), RetainedPageFields::default());
         assert!(!nothing.keeps_bytes_of(kind) && nothing.keeps_bytes_of(PageKind::Translation));
     }
 }

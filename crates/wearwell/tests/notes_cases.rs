@@ -5,17 +5,17 @@ use wearwell::address::{BlockId, Lpn, RemapMode};
 use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::RecoveryBlockScan;
 use wearwell::device::HostData;
-use wearwell::flash_view::FlashView;
-use wearwell::nand::{CutOutcome, FaultProbabilities, RetainedFields, SimNand};
+use wearwell::flash_view::FlashStateView;
+use wearwell::nand::{CutOutcome, FaultProbabilities, RetainedPageFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::store::BlockState;
 use wearwell::write_buffer::WriteBufferOptions;
 use wearwell::{Device, DeviceOptions, Error, Result};
 
 use crate::common::{
-    BUFFERS, DesignUnderTest, FragileNand, Random, World, audit, designs, designs_with_prefix, device,
-    full_medium, geometry_without_superblocks, is_full_exploration, medium_with_faults,
-    medium_with_power_cut, roomy_device, tolerable_block_failures,
+    BUFFERS, DesignUnderTest, FragileNand, Random, TinyDevice, audit, designs, designs_with_prefix, device,
+    device_with_half_logical_size, geometry_without_superblocks, is_soak_run, medium_with_faults,
+    medium_with_power_cut, nand_with_all_page_fields, tolerable_block_failures,
 };
 
 /// Drive on a medium that can lose power.
@@ -62,7 +62,7 @@ fn execute_request(drive: &mut Drive, random: &mut Random) -> Result<()> {
 /// Returns the state that a recovery restores: a snapshot of the drive's flash, and the number of valid pages of each
 /// block in the block table. Open blocks are returned as closed ones, because a block that an earlier recovery closed
 /// is opened again only if the recovery scans its pages.
-fn state(drive: &mut Drive) -> (FlashView, Vec<u32>) {
+fn state(drive: &mut Drive) -> (FlashStateView, Vec<u32>) {
     let mut view = drive.ftl_mut().flash_view().expect("power is on");
     for block in &mut view.blocks {
         block.stream = None;
@@ -133,7 +133,7 @@ fn compare_recoveries(mut drive: Drive, is_failing: bool, seed: u64, losses: u64
 }
 
 /// Returns the designs that keep notes in NVRAM, which tell recovery what data pages it has to examine.
-fn designs_with_notes() -> Vec<DesignUnderTest> {
+fn designs_with_recovery_notes() -> Vec<DesignUnderTest> {
     let notes = |design: &DesignUnderTest| design.parts.recovery_block_scan == RecoveryBlockScan::FirstPages;
     designs().into_iter().filter(notes).collect()
 }
@@ -142,45 +142,53 @@ fn designs_with_notes() -> Vec<DesignUnderTest> {
 /// size.
 fn drive(
     design: &DesignUnderTest,
-    world: &World,
+    tiny_device: &TinyDevice,
     buffer: WriteBufferOptions,
     is_failing: bool,
     seed: u64,
 ) -> Drive {
     let parts = &design.parts;
     if !is_failing {
-        let medium = medium_with_power_cut(full_medium(world), None, CutOutcome::NoEffect);
-        return device(world, parts, buffer, medium);
+        let medium =
+            medium_with_power_cut(nand_with_all_page_fields(tiny_device), None, CutOutcome::NoEffect);
+        return device(tiny_device, parts, buffer, medium);
     }
     let plan = FaultProbabilities {
         program_failure_probability: 0.02,
         erase_failure_probability: 0.01,
-        max_failures: tolerable_block_failures(world, parts),
+        max_failures: tolerable_block_failures(tiny_device, parts),
     };
-    roomy_device(world, parts, buffer, medium_with_faults(full_medium(world), plan, seed))
+    device_with_half_logical_size(
+        tiny_device,
+        parts,
+        buffer,
+        medium_with_faults(nand_with_all_page_fields(tiny_device), plan, seed),
+    )
 }
 
-/// Recovery by notes in NVRAM is compared with recovery by a scan of all spare areas. Naive implementations fail here:
-/// they note inside a request that a program is settled (no recovery need examine it), note a page after its map entry
-/// has changed, drop notes when a write of the validity buffer begins, or forget the victim of an interrupted
-/// collection. Regression, also of the scan: dual-pool wear leveling left more partly filled blocks than recovery could
-/// keep open. One recovery closed such a block and reported its unprogrammed pages as invalid, and a later one opened
-/// it again. The pages that were programmed then were invalid on flash.
+/// Recovery by notes in NVRAM is compared with recovery by a scan of all spare areas. Naive implementations fail in
+/// four ways. They note inside a request that a program is settled (recovery need not examine it). They note a page
+/// after its map entry has changed. They drop notes when a write of the validity buffer begins. They forget the victim
+/// of an interrupted collection.
+///
+/// Regression in both kinds of recovery: dual-pool wear leveling left more partly filled blocks than recovery could
+/// keep open. One recovery closed such a block and reported its unprogrammed pages as invalid. A later recovery opened
+/// the block again, and the pages that were then programmed counted as invalid.
 #[test]
-fn recovery_by_notes_and_oob_scan_recover_the_same_device_after_every_loss_of_power() {
+fn recovery_by_notes_and_by_oob_scan_restore_the_same_device_after_every_power_loss() {
     let (mut tally, mut number) = (Tally::default(), 0);
-    for design in designs_with_notes() {
+    for design in designs_with_recovery_notes() {
         let is_dual_pool = design.parts.gc.wear.dual_pool_gap_erases > 0;
-        let losses = match (is_full_exploration(), is_dual_pool) {
+        let losses = match (is_soak_run(), is_dual_pool) {
             (true, _) => 600,
             (false, true) => 240,
             (false, false) => 40,
         };
-        for world in design.worlds_with_room() {
+        for tiny_device in design.tiny_devices_with_enough_space() {
             let buffer = BUFFERS[number as usize % 3];
             for is_failing in [false, true] {
                 number += 1;
-                let drive = drive(&design, &world, buffer, is_failing, number);
+                let drive = drive(&design, &tiny_device, buffer, is_failing, number);
                 compare_recoveries(drive, is_failing, number, losses, &mut tally);
             }
         }
@@ -209,7 +217,7 @@ fn recovery_by_notes_reads_a_small_part_of_a_large_drive() {
             dedup.capacity_entries = Some(1 << 16);
         }
         let nvram_bytes = parts.total_nvram_bytes(&geometry, pages as u32 * 3 / 4);
-        let retain = RetainedFields { keeps_data_bytes: false, ..RetainedFields::ALL };
+        let retain = RetainedPageFields { keeps_data_bytes: false, ..RetainedPageFields::ALL };
         let medium = SimNand::new(geometry.clone(), retain).with_nvram(nvram_bytes);
         let medium = medium_with_power_cut(medium, None, CutOutcome::NoEffect);
         let mut drive =
@@ -240,20 +248,20 @@ fn recovery_by_notes_reads_a_small_part_of_a_large_drive() {
     }
 }
 
-/// A page becomes invalid, and its report is still in the buffer of page validity. Then two contents are written by
-/// turns, which replaces pages and invalidates none, more often than the ring of notes in NVRAM has words. A naive
-/// implementation overwrites the note of the first page, and recovery takes that page for valid.
+/// A page becomes invalid, and its report is still in the buffer of page validity. Then two contents are written in
+/// alternation, more often than the ring of notes in NVRAM has words. These writes make no further page invalid. A
+/// naive implementation overwrites the note of the invalid page, and recovery takes that page for valid.
 #[test]
 fn the_note_of_an_invalid_page_outlives_any_number_of_later_notes() {
     let design = &designs_with_prefix("mixture noted cached+log recycle+share+delta")[0];
-    let world = &design.worlds_with_room()[1];
-    let mut drive = drive(design, world, BUFFERS[0], false, 0);
+    let tiny_device = &design.tiny_devices_with_enough_space()[1];
+    let mut drive = drive(design, tiny_device, BUFFERS[0], false, 0);
     let content = |number: u64| ContentDescriptor::of_fingerprint(Fingerprint(number));
     let write = |drive: &mut Drive, lpn: u32, number: u64| {
         drive.write_page_descriptor(Lpn(lpn), content(number)).expect("there is room");
     };
     (0..8).for_each(|lpn| write(&mut drive, lpn, 1 + u64::from(lpn)));
-    let page_bytes = u64::from(world.geometry.page_bytes);
+    let page_bytes = u64::from(tiny_device.geometry.page_bytes);
     drive.trim(0, page_bytes).expect("there is room");
     let programs = drive.ftl().stats().programs[Cause::Host as usize];
     for turn in 0..4 * page_bytes {
@@ -266,14 +274,15 @@ fn the_note_of_an_invalid_page_outlives_any_number_of_later_notes() {
     audit(&mut drive);
 }
 
-/// A page dies, and page validity on flash contains this, so no note names the page. Then a write revives the page, and
-/// power is lost at once. A naive implementation records only with the next request that the page has lost its writer,
-/// so recovery counts the writer as a second referrer.
+/// The page validity on flash already records that a page is dead, so no note (NVRAM record of a page that recovery
+/// must examine) names it. Then a write revives the page for another logical page, and power is lost at once. A naive
+/// implementation notes the revival only at the next request. Recovery then counts the logical page in the OOB as a
+/// second referrer.
 #[test]
 fn a_revived_page_has_one_referrer_if_power_is_lost_right_after_the_revival() {
     let design = &designs_with_prefix("mixture noted cached+log recycle+share+delta")[0];
-    let world = &design.worlds_with_room()[1];
-    let mut drive = drive(design, world, BUFFERS[0], false, 0);
+    let tiny_device = &design.tiny_devices_with_enough_space()[1];
+    let mut drive = drive(design, tiny_device, BUFFERS[0], false, 0);
     let write = |drive: &mut Drive, lpn: u32, number: u64| {
         let content = ContentDescriptor::of_fingerprint(Fingerprint(number));
         drive.write_page_descriptor(Lpn(lpn), content).expect("there is room");
@@ -283,7 +292,7 @@ fn a_revived_page_has_one_referrer_if_power_is_lost_right_after_the_revival() {
     (0..160).for_each(|number| write(&mut drive, 6, 1000 + number));
     for number in 2..5 {
         write(&mut drive, 0, number);
-        drive.ftl_mut().write_back().expect("there is room");
+        drive.ftl_mut().write_back_ram_state().expect("there is room");
     }
     let programs = drive.ftl().stats().programs[Cause::Host as usize];
     write(&mut drive, 1, 1);

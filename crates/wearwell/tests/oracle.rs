@@ -5,11 +5,11 @@
 //! reads, trims, flushes and changes of policies, and for designs of several mechanisms also switches of content
 //! schemes. The bytes of every read are compared. `just soak` executes all operations. `cargo test` executes all on one
 //! world, half on another, a sixteenth on the smallest, and an eighth on the others. How often the device is audited is
-//! documented at `AUDITED`.
+//! documented at `FIRST_AUDITED_OPERATIONS`.
 
 use common::{
-    BUFFERS, DesignUnderTest, FailureContext, OperationGenerator, Oracle, Random, SchemeSwitcher, World,
-    audit, designs, device, exploration_interval, full_medium,
+    BUFFERS, DesignUnderTest, FailureContext, OperationGenerator, Oracle, Random, SchemeSwitcher, TinyDevice,
+    audit, designs, device, nand_with_all_page_fields, test_case_interval,
 };
 use wearwell::lifetime::MechanismSet;
 use wearwell::sharing::reverse_map::ReverseMapKind;
@@ -20,19 +20,19 @@ use crate::common;
 /// Number of distinct contents. They are few, so that contents often become invalid and are written again.
 const CONTENTS: u16 = 9;
 /// Maximum number of pages of a world (tiny device) that is audited often.
-const TINY_PAGES: u64 = 160;
-/// Number of operations at the start of a run after each of which the device is audited, in long explorations;
-/// otherwise a quarter of this number. Later audits are less frequent: a device of more than [`TINY_PAGES`] pages is
-/// audited after every 16th operation in long explorations, otherwise after every 64th. A smaller device is audited
-/// after every operation, otherwise after every 4th.
-const AUDITED: u64 = 1_000;
+const TINY_DEVICE_MAX_PAGES: u64 = 160;
+/// Number of operations at the beginning of a run after each of which the device is audited. This number applies to
+/// long explorations; other runs audit a quarter of it. The operations that follow are audited at intervals: on devices
+/// of at most [`TINY_DEVICE_MAX_PAGES`] pages every operation in long explorations and every 4th in other runs, on
+/// larger devices every 16th and every 64th.
+const FIRST_AUDITED_OPERATIONS: u64 = 1_000;
 
 /// Counts of events that are rare on a small world (tiny device). They are required to occur in several runs together,
 /// not in each run.
 #[derive(Default)]
-struct Rare {
+struct RareEventCounts {
     /// Number of flash pages into which GC packed live deltas.
-    compacted_pages: u64,
+    compacted_delta_pages: u64,
     /// Number of host writes for which a dead page was revived.
     recycled_writes: u64,
 }
@@ -41,27 +41,28 @@ struct Rare {
 /// events.
 fn run(
     design: &DesignUnderTest,
-    world: &World,
+    tiny_device: &TinyDevice,
     buffer: WriteBufferOptions,
     operations: u64,
     seed: u64,
-) -> Rare {
-    let contents = design.distinct_contents(CONTENTS);
-    let mut device = device(world, &design.parts, buffer, full_medium(world));
+) -> RareEventCounts {
+    let contents = design.distinct_content_count(CONTENTS);
+    let mut device = device(tiny_device, &design.parts, buffer, nand_with_all_page_fields(tiny_device));
     let mut oracle = Oracle::for_device(&device, contents as usize);
-    let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
+    let (sectors, sectors_per_page) = (oracle.sectors(), oracle.sectors_per_page());
     let mut mix = OperationGenerator {
         random: Random::new(seed),
         sectors,
-        page_sectors,
-        contents,
+        sectors_per_page,
+        content_count: contents,
         changes_policies: true,
     };
     let mut switching = SchemeSwitcher { random: Random::new(!seed), schemes: design.switchable_schemes() };
-    let mut scene = FailureContext { run_name: design.name, world: world.name, seed, operation_number: 0 };
-    let is_tiny = world.geometry.pages() <= TINY_PAGES;
-    let audited = AUDITED / exploration_interval(4);
-    let audit_interval = if is_tiny { 1 } else { 16 } * exploration_interval(4);
+    let mut scene =
+        FailureContext { run_name: design.name, tiny_device: tiny_device.name, seed, operation_number: 0 };
+    let is_tiny = tiny_device.geometry.pages() <= TINY_DEVICE_MAX_PAGES;
+    let audited = FIRST_AUDITED_OPERATIONS / test_case_interval(4);
+    let audit_interval = if is_tiny { 1 } else { 16 } * test_case_interval(4);
     for operation in 0..operations {
         scene.operation_number = operation;
         let op = switching.draw().unwrap_or_else(|| mix.draw());
@@ -70,7 +71,7 @@ fn run(
             audit(&mut device);
         }
     }
-    oracle.compare_all(&mut device).expect("a healthy medium reads");
+    oracle.compare_all_logical_pages(&mut device).expect("a healthy medium reads");
     let stats = device.ftl().stats();
     assert!(stats.gc_victims > operations / 1000, "garbage collection has to be at work");
     if design.parts.content.sharing.is_some_and(|sharing| sharing.reverse_map != ReverseMapKind::OobOnly) {
@@ -93,23 +94,28 @@ fn run(
         let shares = design.parts.content.sharing.is_some();
         assert!(shares || stats.recycled_writes > own / 1000, "recycling has to be at work");
     }
-    let compacted_pages =
+    let compacted_delta_pages =
         device.ftl().delta_statistics().map_or(0, |statistics| statistics.compacted_delta_pages);
-    Rare { compacted_pages, recycled_writes: stats.recycled_writes }
+    RareEventCounts { compacted_delta_pages, recycled_writes: stats.recycled_writes }
 }
 
 /// Runs every design on the world (tiny device) `name`, with the operations split evenly over the write buffers under
 /// test.
-fn every_design_on(name: &str, operations: u64) {
-    let world = common::worlds().into_iter().find(|world| world.name == name).expect("a known world");
+fn check_every_design_on_tiny_device(name: &str, operations: u64) {
+    let tiny_device = common::tiny_devices()
+        .into_iter()
+        .find(|tiny_device| tiny_device.name == name)
+        .expect("a known world");
     let operations = operations / BUFFERS.len() as u64;
-    let (mut compacted_pages, mut tested) = (0, 0);
-    for (number, design) in (0u64..).zip(designs()).filter(|(_, design)| design.has_room(&world)) {
+    let (mut compacted_delta_pages, mut tested) = (0, 0);
+    for (number, design) in
+        (0u64..).zip(designs()).filter(|(_, design)| design.fits_on_tiny_device(&tiny_device))
+    {
         tested += 1;
         let seeds = (0u64..).zip(BUFFERS).map(|(k, buffer)| (1000 * number + k, buffer));
-        let runs: Vec<Rare> =
-            seeds.map(|(seed, buffer)| run(&design, &world, buffer, operations, seed)).collect();
-        compacted_pages += runs.iter().map(|run| run.compacted_pages).sum::<u64>();
+        let runs: Vec<RareEventCounts> =
+            seeds.map(|(seed, buffer)| run(&design, &tiny_device, buffer, operations, seed)).collect();
+        compacted_delta_pages += runs.iter().map(|run| run.compacted_delta_pages).sum::<u64>();
         let recycled_writes: u64 = runs.iter().map(|run| run.recycled_writes).sum();
         let recycles = design.parts.content.recycle.is_some();
         assert!(recycled_writes > 0 || !recycles, "{}: recycling has to be at work", design.name);
@@ -117,47 +123,47 @@ fn every_design_on(name: &str, operations: u64) {
     println!("{name}: {} operations on {tested} designs", tested * BUFFERS.len() as u64 * operations);
     // Without spare space there is no room for old versions.
     assert!(
-        compacted_pages > 0 || common::design_name_prefix().is_some() || name == "one_block_spare",
+        compacted_delta_pages > 0 || common::design_name_prefix().is_some() || name == "one_block_spare",
         "delta pages have to be written and collected"
     );
 }
 
 #[test]
 fn every_design_equals_a_plain_map_on_a_tiny_device() {
-    every_design_on("tiny", 480_000 / exploration_interval(16));
+    check_every_design_on_tiny_device("tiny", 480_000 / test_case_interval(16));
 }
 
 #[test]
 fn every_design_equals_a_plain_map_on_an_slc_device() {
-    every_design_on("slc", 90_000);
+    check_every_design_on_tiny_device("slc", 90_000);
 }
 
 #[test]
 fn every_design_equals_a_plain_map_on_many_planes() {
-    every_design_on("many_planes", 90_000 / exploration_interval(8));
+    check_every_design_on_tiny_device("many_planes", 90_000 / test_case_interval(8));
 }
 
 #[test]
 fn every_design_equals_a_plain_map_on_superblocks() {
-    every_design_on("superblocks", 120_000 / exploration_interval(8));
+    check_every_design_on_tiny_device("superblocks", 120_000 / test_case_interval(8));
 }
 
 #[test]
 fn every_design_equals_a_plain_map_on_wide_superblocks() {
-    every_design_on("wide_superblocks", 90_000 / exploration_interval(8));
+    check_every_design_on_tiny_device("wide_superblocks", 90_000 / test_case_interval(8));
 }
 
 #[test]
 fn every_design_equals_a_plain_map_on_large_pages() {
-    every_design_on("large_pages", 30_000 / exploration_interval(2));
+    check_every_design_on_tiny_device("large_pages", 30_000 / test_case_interval(2));
 }
 
 #[test]
-fn every_design_equals_a_plain_map_with_one_block_to_spare() {
-    every_design_on("one_block_spare", 120_000 / exploration_interval(8));
+fn every_design_equals_a_plain_map_on_a_device_with_one_spare_block() {
+    check_every_design_on_tiny_device("one_block_spare", 120_000 / test_case_interval(8));
 }
 
 #[test]
 fn every_design_equals_a_plain_map_on_a_device_with_odd_sizes() {
-    every_design_on("odd", 60_000 / exploration_interval(8));
+    check_every_design_on_tiny_device("odd", 60_000 / test_case_interval(8));
 }

@@ -8,7 +8,7 @@ use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::{Parts, RecyclingPart, recyclable};
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::mapping::AnyMapping;
-use wearwell::nand::{Nand, RetainedFields, SimNand};
+use wearwell::nand::{Nand, RetainedPageFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::store::BlockState;
 use wearwell::{Device, DeviceOptions};
@@ -16,11 +16,11 @@ use wearwell::{Device, DeviceOptions};
 use crate::common;
 
 /// Number of logical pages of the device.
-const LOGICAL: u32 = 20;
+const LOGICAL_PAGES: u32 = 20;
 
 /// Returns a recycling design (revives dead pages) whose fingerprint store has this policy and capacity (`None`:
 /// unbounded).
-fn parts(gc: GcOptions, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) -> Parts {
+fn recycling_parts(gc: GcOptions, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) -> Parts {
     let options = RecycleOptions { capacity_entries, policy, ..RecycleOptions::default() };
     recyclable(gc, RecyclingPart { options, must_verify_hits: false })
 }
@@ -28,8 +28,8 @@ fn parts(gc: GcOptions, policy: FingerprintStorePolicy, capacity_entries: Option
 /// Returns a device with one pool of twelve blocks of four pages, whose victims are collected only when a test requires
 /// it.
 fn drive(policy: VictimPolicy) -> Drive {
-    let gc = GcOptions { policy, background_free_blocks: u32::MAX, ..GcOptions::default() };
-    Drive::new(&parts(gc, FingerprintStorePolicy::Probability, Some(30)))
+    let gc = GcOptions { policy, background_gc_below_free_blocks: u32::MAX, ..GcOptions::default() };
+    Drive::new(&recycling_parts(gc, FingerprintStorePolicy::Probability, Some(30)))
 }
 
 /// Device under test.
@@ -41,8 +41,8 @@ struct Drive {
 impl Drive {
     /// Creates an empty device of this design.
     fn new(parts: &Parts) -> Self {
-        let nand = SimNand::new(geometry_without_superblocks([1, 12, 4, 512]), RetainedFields::ALL);
-        let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
+        let nand = SimNand::new(geometry_without_superblocks([1, 12, 4, 512]), RetainedPageFields::ALL);
+        let device = Device::new(nand, LOGICAL_PAGES, parts, DeviceOptions::default()).expect("it fits");
         Self { device }
     }
 
@@ -84,7 +84,7 @@ impl Drive {
     }
 
     /// Returns the recycler (the mechanism that revives dead pages) of the device.
-    fn recycle(&self) -> &Recycler {
+    fn recycler(&self) -> &Recycler {
         self.device.ftl().recycler().expect("the design recycles")
     }
 
@@ -97,7 +97,7 @@ impl Drive {
     fn versions(&self, lpn: u32) -> Vec<Ppn> {
         let AnyMapping::Flat(map) = self.device.ftl().mapping() else { panic!("the map is flat") };
         let valid = map.get(Lpn(lpn)).map(|unit| Ppn(unit.0));
-        self.recycle().dead_versions(Lpn(lpn), valid).collect()
+        self.recycler().dead_versions(Lpn(lpn), valid).collect()
     }
 
     /// Returns the dead flash page that held the newest replaced version of a logical page.
@@ -106,12 +106,12 @@ impl Drive {
     }
 
     /// Returns the logical page that the spare area of a flash page names.
-    fn spare_owner(&self, ppn: Ppn) -> Lpn {
+    fn owner_in_spare_area(&self, ppn: Ppn) -> Lpn {
         self.device.ftl().store().owner_in_oob(ppn)
     }
 
     /// Writes these logical pages with unique contents, so that the open block becomes full and is closed.
-    fn pad(&mut self, lpns: impl IntoIterator<Item = u32>) {
+    fn fill_open_block(&mut self, lpns: impl IntoIterator<Item = u32>) {
         for lpn in lpns {
             assert!(!self.write(lpn, 1000 + lpn as u64));
         }
@@ -125,16 +125,16 @@ fn gc_moves_a_recycled_page_for_its_current_owner() {
     drive.write(0, 7);
     drive.write(0, 8);
     let dead = drive.newest_dead(0).expect("the first version died");
-    drive.pad([2, 3]);
+    drive.fill_open_block([2, 3]);
     assert!(drive.write(1, 7), "content 7 is revived for page 1");
-    assert_eq!((drive.spare_owner(dead), drive.recycle().owner(dead, Lpn(0))), (Lpn(0), Lpn(1)));
+    assert_eq!((drive.owner_in_spare_area(dead), drive.recycler().owner(dead, Lpn(0))), (Lpn(0), Lpn(1)));
     drive.trim(2);
     assert_eq!(drive.collect(), Some(BlockId(0)));
     // The content of page 1 died with its new copy or is still there: another write of it finds the page among those of
     // page 1.
     drive.write(1, 9);
     let moved = drive.newest_dead(1).expect("the recycled page died as a version of page 1");
-    assert_eq!(drive.spare_owner(moved), Lpn(1), "the copy's OOB is right again");
+    assert_eq!(drive.owner_in_spare_area(moved), Lpn(1), "the copy's OOB is right again");
     assert_eq!(drive.newest_dead(0), None, "page 0 has no claim on it");
     assert!(drive.write(0, 7));
 }
@@ -147,8 +147,8 @@ fn a_logical_page_can_revive_its_own_older_version() {
     drive.write(4, 2);
     let first = drive.newest_dead(4).expect("version 1 is dead");
     assert!(drive.write(4, 1));
-    assert_eq!(drive.recycle().owner(first, drive.spare_owner(first)), Lpn(4));
-    assert!(!drive.recycle().is_dead(first));
+    assert_eq!(drive.recycler().owner(first, drive.owner_in_spare_area(first)), Lpn(4));
+    assert!(!drive.recycler().is_dead(first));
     assert_eq!(drive.versions(4).len(), 1, "version 2 is the only dead one");
     assert!(drive.write(4, 2), "and can come back in turn");
     assert_eq!(drive.programs(Cause::Host), 2);
@@ -157,12 +157,12 @@ fn a_logical_page_can_revive_its_own_older_version() {
 /// Requirement R23: the fingerprint store holds only dead pages. Content that a valid page has is programmed again, and
 /// the old page can be revived once it is invalid.
 #[test]
-fn recycling_programs_content_that_only_a_valid_page_has() {
+fn content_that_only_a_valid_page_has_is_programmed_and_not_recycled() {
     let mut drive = drive(VictimPolicy::Greedy);
     drive.write(0, 5);
     assert!(!drive.write(0, 5), "equal to the current version of the same page");
     assert_eq!(drive.programs(Cause::Host), 2);
-    assert_eq!(drive.recycle().fingerprint_store_len(), 1, "the old copy is a candidate");
+    assert_eq!(drive.recycler().fingerprint_store_len(), 1, "the old copy is a candidate");
     assert!(drive.write(1, 5), "which the next write of the content takes");
     assert!(!drive.write(2, 5), "now both copies are valid");
     assert_eq!(drive.programs(Cause::Host), 3);
@@ -180,18 +180,18 @@ fn of_dead_pages_with_equal_content_the_fingerprint_store_holds_the_one_with_gre
     let read_often = drive.newest_dead(0).expect("it died");
     drive.write(1, 6);
     let never_read = drive.newest_dead(1).expect("it died");
-    assert_eq!(drive.recycle().statistics().offered_duplicates, 1);
+    assert_eq!(drive.recycler().statistics().offered_pages_of_indexed_content, 1);
     assert_eq!(
         drive
-            .recycle()
+            .recycler()
             .fingerprint_store_entries()
             .filter(|entry| entry.fingerprint == Fingerprint(5))
             .count(),
         1
     );
     assert!(drive.write(2, 5));
-    assert!(!drive.recycle().is_dead(read_often), "the often read page is revived");
-    assert!(drive.recycle().is_dead(never_read));
+    assert!(!drive.recycler().is_dead(read_often), "the often read page is revived");
+    assert!(drive.recycler().is_dead(never_read));
 }
 
 /// Requirement R25: a revived page keeps its access count, and GC moves the count with the page.
@@ -203,16 +203,16 @@ fn a_recycled_page_keeps_its_access_count() {
     drive.write(0, 6);
     let page = drive.newest_dead(0).expect("it died");
     assert!(drive.write(1, 5));
-    assert_eq!(drive.recycle().read_count(page), 4);
+    assert_eq!(drive.recycler().read_count(page), 4);
     drive.read(1, 3);
-    assert_eq!(drive.recycle().read_count(page), 7);
-    drive.pad([2, 3]);
+    assert_eq!(drive.recycler().read_count(page), 7);
+    drive.fill_open_block([2, 3]);
     drive.trim(2);
     assert_eq!(drive.collect(), Some(BlockId(0)));
     drive.write(1, 8);
     let copy = drive.newest_dead(1).expect("it died again");
     assert_ne!(copy, page);
-    assert_eq!(drive.recycle().read_count(copy), 7);
+    assert_eq!(drive.recycler().read_count(copy), 7);
 }
 
 /// Requirement R26: once a block is erased, its dead pages cannot be revived. A page that was revived in a victim is
@@ -245,7 +245,7 @@ fn recycling_aware_gc_makes_progress_when_all_block_weights_are_about_zero() {
     for lpn in 0..8 {
         drive.write(lpn, 30 + lpn as u64);
     }
-    let weight: f64 = drive.recycle().recycling_victim_weight((0..4).map(Ppn));
+    let weight: f64 = drive.recycler().recycling_victim_weight((0..4).map(Ppn));
     assert!(weight < 1e-9, "every dead page is certain to be wanted: {weight}");
     let free = drive.device.ftl().store().total_free_blocks();
     assert!(drive.collect().is_some());
@@ -259,11 +259,11 @@ fn two_closed_blocks(urgent_blocks: u32) -> Drive {
     let gc = GcOptions {
         policy,
         gc_start_free_blocks: 11,
-        urgent_free_blocks: urgent_blocks,
+        urgent_gc_up_to_free_blocks: urgent_blocks,
         ..GcOptions::default()
     };
-    let gc = GcOptions { background_free_blocks: u32::MAX, ..gc };
-    let mut drive = Drive::new(&parts(gc, FingerprintStorePolicy::Probability, Some(30)));
+    let gc = GcOptions { background_gc_below_free_blocks: u32::MAX, ..gc };
+    let mut drive = Drive::new(&recycling_parts(gc, FingerprintStorePolicy::Probability, Some(30)));
     for lpn in 0..8 {
         assert!(!drive.write(lpn, 10 + lpn as u64));
     }
@@ -287,8 +287,9 @@ fn a_pool_at_its_urgent_threshold_collects_the_block_with_fewest_valid_pages() {
     }
 }
 
-/// Requirement E3: among blocks of equal weight, recycling-aware GC chooses the victim of greedy GC, even if all dead
-/// pages have the same recycle probability greater than 0.
+/// The weight of a block is the sum of `1 - recycle probability` over its dead pages. Among blocks of equal weight,
+/// recycling-aware GC chooses the victim of greedy GC, even if all dead pages have the same recycle probability greater
+/// than 0.
 #[test]
 fn recycling_aware_gc_takes_the_greedy_victim_among_equal_weights() {
     let victims = |policy| {
@@ -321,12 +322,12 @@ fn a_dead_page_beyond_the_age_limit_is_not_revived() {
     drive.write(0, 2);
     assert!(drive.write(1, 1), "two programs after its own, the page is young");
     drive.trim(1);
-    drive.pad(2..7);
+    drive.fill_open_block(2..7);
     assert!(!drive.write(1, 1), "its block was opened seven programs ago");
-    assert_eq!(drive.recycle().statistics().hits_on_expired_pages, 1);
+    assert_eq!(drive.recycler().statistics().hits_on_expired_pages, 1);
     drive.trim(1);
     assert!(drive.write(8, 1), "the new page of the content is young");
-    let hits = drive.recycle().statistics().hits;
+    let hits = drive.recycler().statistics().hits;
     assert_eq!(hits, drive.device.ftl().stats().recycled_writes);
 }
 
@@ -345,7 +346,7 @@ fn aged_fingerprint_store_entries_are_evicted_first() {
         drive.trim(lpn);
     }
     let kept = |drive: &Drive| {
-        drive.recycle().fingerprint_store_entries().map(|entry| entry.fingerprint.0).collect::<Vec<_>>()
+        drive.recycler().fingerprint_store_entries().map(|entry| entry.fingerprint.0).collect::<Vec<_>>()
     };
     assert_eq!(kept(&drive), [2, 1]);
     for round in 0..6 {
@@ -358,7 +359,7 @@ fn aged_fingerprint_store_entries_are_evicted_first() {
         drive.trim(5);
     }
     assert!(kept(&drive).iter().all(|&id| id >= 100), "kept {:?}", kept(&drive));
-    assert_eq!(drive.recycle().statistics().expired_entries, 2);
+    assert_eq!(drive.recycler().statistics().expired_entries, 2);
 }
 
 /// Requirement R28: pages that were never read all have recycle probability 0. The fingerprint store then evicts the
@@ -366,19 +367,19 @@ fn aged_fingerprint_store_entries_are_evicted_first() {
 #[test]
 fn of_never_read_dead_pages_the_newer_version_stays_in_the_fingerprint_store() {
     let gc = GcOptions::default();
-    let mut drive = Drive::new(&parts(gc, FingerprintStorePolicy::Probability, Some(2)));
+    let mut drive = Drive::new(&recycling_parts(gc, FingerprintStorePolicy::Probability, Some(2)));
     // Two versions of page 0 die, and one of page 1: the oldest version of page 0 has the smallest version number.
     for (lpn, id) in [(0, 1), (0, 2), (0, 3), (1, 4), (1, 5)] {
         drive.write(lpn, id);
     }
     let kept: Vec<u64> =
-        drive.recycle().fingerprint_store_entries().map(|entry| entry.fingerprint.0).collect();
+        drive.recycler().fingerprint_store_entries().map(|entry| entry.fingerprint.0).collect();
     assert_eq!(kept, [4, 2], "newest death first, version 15 both; content 1 has version 14");
-    assert!(drive.recycle().fingerprint_store_entries().all(|entry| entry.probability == 0.0));
+    assert!(drive.recycler().fingerprint_store_entries().all(|entry| entry.recycle_probability == 0.0));
     drive.write(2, 6);
     drive.write(2, 7);
     let kept: Vec<u64> =
-        drive.recycle().fingerprint_store_entries().map(|entry| entry.fingerprint.0).collect();
+        drive.recycler().fingerprint_store_entries().map(|entry| entry.fingerprint.0).collect();
     assert_eq!(kept, [6, 4], "of equal versions the one that died first makes room");
 }
 
@@ -388,7 +389,7 @@ fn a_trimmed_page_is_revived_when_its_content_is_written_again() {
     let mut drive = drive(VictimPolicy::Greedy);
     drive.write(3, 9);
     drive.trim(3);
-    assert_eq!(drive.recycle().dead_page_count(), 1);
+    assert_eq!(drive.recycler().dead_page_count(), 1);
     assert!(drive.write(3, 9), "the host supplies the content again");
     drive.trim(3);
     assert!(drive.write(8, 9));

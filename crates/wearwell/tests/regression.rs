@@ -1,8 +1,9 @@
 //! Regression tests: one per bug that was found. The name states the correct behaviour, the comment describes the bug.
 
 use common::{
-    FragileNand, Op, Oracle, Random, World, audit, designs, device, fill_and_overwrite_largest_device,
-    full_medium, geometry_without_superblocks, medium_with_faults, medium_with_power_cut, worlds,
+    FragileNand, Op, Oracle, Random, TinyDevice, audit, designs, device, fill_and_overwrite_largest_device,
+    geometry_without_superblocks, medium_with_faults, medium_with_power_cut, nand_with_all_page_fields,
+    tiny_devices,
 };
 use wearwell::address::{BlockId, Lpn, RemapMode};
 use wearwell::data::{ContentDescriptor, Fingerprint};
@@ -11,10 +12,10 @@ use wearwell::design::{
 };
 use wearwell::events::{FtlEvent, VictimChoice, VictimRule};
 use wearwell::gc::{GcOptions, VictimPolicy};
-use wearwell::nand::{CutOutcome, FaultProbabilities, Nand, RetainedFields, SimNand};
+use wearwell::nand::{CutOutcome, FaultProbabilities, Nand, RetainedPageFields, SimNand};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
-use wearwell::store::{BlockState, Store};
+use wearwell::store::{BlockState, FlashPageStore};
 use wearwell::write_buffer::WriteBufferOptions;
 use wearwell::{Device, DeviceOptions, Error};
 
@@ -24,8 +25,8 @@ use crate::common;
 const NO_BUFFER: WriteBufferOptions = common::BUFFERS[0];
 
 /// Returns the world (tiny device) with this name.
-fn world(name: &str) -> World {
-    worlds().into_iter().find(|world| world.name == name).expect("a known world")
+fn tiny_device_by_name(name: &str) -> TinyDevice {
+    tiny_devices().into_iter().find(|tiny_device| tiny_device.name == name).expect("a known world")
 }
 
 /// Returns the parts of the design under test with this name.
@@ -39,13 +40,16 @@ fn write_page<N: Nand>(
     oracle: &mut Oracle,
     random: &mut Random,
 ) -> Result<(), Error> {
-    let page = oracle.page_sectors();
+    let page = oracle.sectors_per_page();
     let lpn = random.below(oracle.sectors() / page);
-    oracle.apply(device, Op::Write { first: lpn * page, sectors: page, id: 1 + random.below(8) as u16 })
+    oracle.apply(
+        device,
+        Op::Write { first_sector: lpn * page, sectors: page, content_id: 1 + random.below(8) as u16 },
+    )
 }
 
 /// Returns the closed blocks with their number of valid pages.
-fn closed<N: Nand>(store: &Store<N>) -> Vec<(BlockId, u32)> {
+fn closed_blocks_and_valid_page_counts<N: Nand>(store: &FlashPageStore<N>) -> Vec<(BlockId, u32)> {
     let blocks = store.blocks();
     (0..blocks.len())
         .map(BlockId)
@@ -59,9 +63,9 @@ fn closed<N: Nand>(store: &Store<N>) -> Vec<(BlockId, u32)> {
 /// although there were invalid pages.
 #[test]
 fn greedy_gc_finds_the_block_with_fewest_valid_pages_after_the_minimum_rose() {
-    let world = world("slc");
-    let gc = GcOptions { background_free_blocks: u32::MAX, ..GcOptions::default() };
-    let mut device = device(&world, &page_map(gc), NO_BUFFER, full_medium(&world));
+    let tiny_device = tiny_device_by_name("slc");
+    let gc = GcOptions { background_gc_below_free_blocks: u32::MAX, ..GcOptions::default() };
+    let mut device = device(&tiny_device, &page_map(gc), NO_BUFFER, nand_with_all_page_fields(&tiny_device));
     let mut oracle = Oracle::for_device(&device, 9);
     let mut random = Random::new(3);
     for _ in 0..4000 {
@@ -69,7 +73,7 @@ fn greedy_gc_finds_the_block_with_fewest_valid_pages_after_the_minimum_rose() {
         for _ in 0..=random.below(30) {
             write_page(&mut device, &mut oracle, &mut random).expect("there is room");
         }
-        let before = closed(device.ftl().store());
+        let before = closed_blocks_and_valid_page_counts(device.ftl().store());
         let wear = |device: &Device<SimNand>, b: BlockId| device.ftl().store().nand().erase_count(b);
         let erases: Vec<u32> = before.iter().map(|&(b, _)| wear(&device, b)).collect();
         if !device.ftl_mut().collect_in_background().expect("there is room") {
@@ -84,12 +88,12 @@ fn greedy_gc_finds_the_block_with_fewest_valid_pages_after_the_minimum_rose() {
 /// Cuts power at many flash operations of random page writes on a full device, one cut after the other. Each recovery
 /// starts from the state that the previous one left.
 fn survives_cut_after_cut(design: &str, world_name: &str, outcome: CutOutcome) {
-    let world = world(world_name);
-    let nand = medium_with_power_cut(full_medium(&world), None, outcome);
-    let mut device = device(&world, &parts(design), NO_BUFFER, nand);
+    let tiny_device = tiny_device_by_name(world_name);
+    let nand = medium_with_power_cut(nand_with_all_page_fields(&tiny_device), None, outcome);
+    let mut device = device(&tiny_device, &parts(design), NO_BUFFER, nand);
     let mut oracle = Oracle::for_device(&device, 9);
     let mut random = Random::new(5);
-    for _ in 0..4 * oracle.sectors() / oracle.page_sectors() {
+    for _ in 0..4 * oracle.sectors() / oracle.sectors_per_page() {
         write_page(&mut device, &mut oracle, &mut random).expect("there is room");
     }
     for cut in 0..1_500 {
@@ -127,11 +131,11 @@ fn gc_collects_no_translation_block_without_room_for_its_copies() {
 /// without it.
 #[test]
 fn a_failed_eviction_from_the_write_buffer_loses_no_page() {
-    let world = world("tiny");
+    let tiny_device = tiny_device_by_name("tiny");
     // Every block fails at its second erase, so that the device is soon full.
-    let nand = full_medium(&world).with_endurance(1);
+    let nand = nand_with_all_page_fields(&tiny_device).with_endurance(1);
     let buffer = WriteBufferOptions { capacity_pages: 3, ..NO_BUFFER };
-    let mut device = device(&world, &parts("page-map greedy"), buffer, nand);
+    let mut device = device(&tiny_device, &parts("page-map greedy"), buffer, nand);
     let mut oracle = Oracle::for_device(&device, 9);
     let mut random = Random::new(7);
     let error = loop {
@@ -142,18 +146,19 @@ fn a_failed_eviction_from_the_write_buffer_loses_no_page() {
     assert!(matches!(error, Error::Full { .. }), "{error}");
     for _ in 0..3 {
         assert!(matches!(device.flush(), Err(Error::Full { .. })), "what is not on flash is not flushed");
-        oracle.compare_all(&mut device).expect("a full device reads");
+        oracle.compare_all_logical_pages(&mut device).expect("a full device reads");
     }
 }
 
-/// Bug: each request that a host sent after a power cut advanced the next page of an open block, but recovery took back
-/// only one such step. The first write after recovery was then a program out of order.
+/// Bug: each request that the host sent while power was off advanced the next page to be programmed in an open block,
+/// but recovery moved it back by one page only. The first write after recovery was then a program out of order.
 #[test]
-fn recovery_corrects_the_next_page_of_an_open_block_after_many_requests_without_power() {
+fn recovery_corrects_the_next_page_of_an_open_block_after_requests_sent_while_power_was_off() {
     for design in ["recyclable prob greedy", "dftl 4 entries", "page-map greedy"] {
-        let world = world("slc");
-        let nand = medium_with_power_cut(full_medium(&world), Some(500), CutOutcome::NoEffect);
-        let mut device = device(&world, &parts(design), NO_BUFFER, nand);
+        let tiny_device = tiny_device_by_name("slc");
+        let nand =
+            medium_with_power_cut(nand_with_all_page_fields(&tiny_device), Some(500), CutOutcome::NoEffect);
+        let mut device = device(&tiny_device, &parts(design), NO_BUFFER, nand);
         let mut oracle = Oracle::for_device(&device, 9);
         let mut random = Random::new(11);
         while write_page(&mut device, &mut oracle, &mut random).is_ok() {}
@@ -167,7 +172,7 @@ fn recovery_corrects_the_next_page_of_an_open_block_after_many_requests_without_
             write_page(&mut device, &mut oracle, &mut random).expect("there is room");
         }
         audit(&mut device);
-        oracle.compare_all(&mut device).expect("a healthy medium reads");
+        oracle.compare_all_logical_pages(&mut device).expect("a healthy medium reads");
     }
 }
 
@@ -184,7 +189,7 @@ fn a_host_page_leaves_the_free_block_needed_for_its_translation_page() {
 /// Bug: the search for a pool (set of planes) with a free page ended after one round, although writing the map in the
 /// last step of the round had made translation pages invalid.
 #[test]
-fn no_device_is_reported_full_while_writing_the_map_leaves_garbage() {
+fn no_device_is_reported_full_if_writing_the_map_makes_pages_invalid() {
     let parts = dftl(GcOptions::default(), DftlOptions { cache_entries: 9 });
     fill_and_overwrite_largest_device(&parts, &geometry_without_superblocks([2, 12, 8, 512]), "dftl of 9");
 }
@@ -193,35 +198,41 @@ fn no_device_is_reported_full_while_writing_the_map_leaves_garbage() {
 /// cache required writing a translation page.
 #[test]
 fn a_full_device_with_a_demand_paged_map_serves_reads() {
-    let world = world("large_pages");
-    let nand = full_medium(&world).with_endurance(3);
-    let mut device = device(&world, &parts("dftl 1 entry"), NO_BUFFER, nand);
+    let tiny_device = tiny_device_by_name("large_pages");
+    let nand = nand_with_all_page_fields(&tiny_device).with_endurance(3);
+    let mut device = device(&tiny_device, &parts("dftl 1 entry"), NO_BUFFER, nand);
     let mut oracle = Oracle::for_device(&device, 9);
     let mut random = Random::new(13);
     while write_page(&mut device, &mut oracle, &mut random).is_ok() {}
-    oracle.compare_all(&mut device).expect("a full device reads");
+    oracle.compare_all_logical_pages(&mut device).expect("a full device reads");
 }
 
 /// Bug: a block in which a program had failed was to be retired once it was empty, but only RAM recorded this. After a
 /// power loss the block was filled further, or erased and used again.
 #[test]
 fn a_condemned_block_is_not_used_again_after_recovery() {
-    let world = world("slc");
+    let tiny_device = tiny_device_by_name("slc");
     for design in designs() {
         let plan = FaultProbabilities {
             program_failure_probability: 0.01,
             erase_failure_probability: 0.0,
             max_failures: 1,
         };
-        let mut device =
-            device(&world, &design.parts, NO_BUFFER, medium_with_faults(full_medium(&world), plan, 3));
+        let mut device = device(
+            &tiny_device,
+            &design.parts,
+            NO_BUFFER,
+            medium_with_faults(nand_with_all_page_fields(&tiny_device), plan, 3),
+        );
         let mut oracle = Oracle::for_device(&device, 61);
         let mut random = Random::new(17);
-        let page = oracle.page_sectors();
+        let page = oracle.sectors_per_page();
         let mut write = |device: &mut Device<FragileNand>, oracle: &mut Oracle| {
             let lpn = random.below(oracle.sectors() / page);
             let id = 1 + random.below(60) as u16;
-            oracle.apply(device, Op::Write { first: lpn * page, sectors: page, id }).expect("there is room");
+            oracle
+                .apply(device, Op::Write { first_sector: lpn * page, sectors: page, content_id: id })
+                .expect("there is room");
         };
         while device.ftl().store().nand().inner().failures() == 0 {
             write(&mut device, &mut oracle);
@@ -236,7 +247,7 @@ fn a_condemned_block_is_not_used_again_after_recovery() {
         device.recover().expect("power stays on");
         // The page whose program failed belongs to nothing, but it was counted.
         audit(&mut device);
-        oracle.compare_all(&mut device).expect("a failed block still reads");
+        oracle.compare_all_logical_pages(&mut device).expect("a failed block still reads");
         for _ in 0..8000 {
             write(&mut device, &mut oracle);
         }
@@ -249,7 +260,7 @@ fn a_condemned_block_is_not_used_again_after_recovery() {
             "{name}: retired when it was emptied"
         );
         assert_ne!(device.ftl().store().nand().has_failed_program(failed), collects, "{name}");
-        oracle.compare_all(&mut device).expect("a healthy medium reads");
+        oracle.compare_all_logical_pages(&mut device).expect("a healthy medium reads");
         audit(&mut device);
     }
 }
@@ -257,7 +268,7 @@ fn a_condemned_block_is_not_used_again_after_recovery() {
 /// Searches a GC victim as an earlier, wrong version did: in order of invalid pages, until a block has no more invalid
 /// pages than the greatest dirtiness found so far. Returns this dirtiness (weight of a block's dead pages in
 /// recycling-aware GC).
-fn dirtiness_before_the_stop(choice: &VictimChoice, block_pages: u32) -> f64 {
+fn dirtiness_found_by_early_stopping_search(choice: &VictimChoice, block_pages: u32) -> f64 {
     let mut candidates = choice.candidates.clone();
     candidates.sort_by_key(|candidate| (candidate.valid_pages, std::cmp::Reverse(candidate.age_programs)));
     let mut best = 0.0_f64;
@@ -313,7 +324,9 @@ fn recycling_aware_gc_collects_blocks_of_dead_deltas() {
             let dirtiest =
                 choice.candidates.iter().filter_map(|candidate| candidate.rank_score).fold(0.0, f64::max);
             assert_eq!(figure(choice.block), Some(dirtiest), "{choice:?}");
-            passed_over += u32::from(dirtiness_before_the_stop(choice, geometry.block_pages()) < dirtiest);
+            passed_over += u32::from(
+                dirtiness_found_by_early_stopping_search(choice, geometry.block_pages()) < dirtiest,
+            );
             choices += 1;
         }
         device.ftl_mut().store_mut().flash_ops.clear();
@@ -340,32 +353,36 @@ fn cached_map_with_sharing(cache_entries: u32) -> Parts {
 /// three dirty entries may be evicted per page: for the source, the target, and the unmapping of the source. The
 /// translation pages then used the blocks that GC needs, and the command failed because the device was full.
 #[test]
-fn a_full_device_with_a_tiny_map_cache_executes_moves_of_any_length() {
-    for (entries, world) in
-        [1, 2, 4].into_iter().flat_map(|entries| worlds().into_iter().map(move |w| (entries, w)))
+fn a_full_device_with_a_tiny_map_cache_executes_relocating_remaps_of_any_length() {
+    for (entries, tiny_device) in
+        [1, 2, 4].into_iter().flat_map(|entries| tiny_devices().into_iter().map(move |w| (entries, w)))
     {
         let parts = cached_map_with_sharing(entries);
-        let mut device = device(&world, &parts, NO_BUFFER, full_medium(&world));
+        let mut device = device(&tiny_device, &parts, NO_BUFFER, nand_with_all_page_fields(&tiny_device));
         let mut oracle = Oracle::for_device(&device, 9);
         let mut random = Random::new(7);
-        let page = oracle.page_sectors();
+        let page = oracle.sectors_per_page();
         let half = oracle.sectors() / page / 2;
         for round in 0..60 {
             for lpn in (0..half).chain(std::iter::repeat_n(half, half as usize)) {
                 let lpn = if lpn < half { lpn } else { random.below(half) };
                 let id = 1 + random.below(8) as u16;
-                let write = Op::Write { first: (round % 2 * half + lpn) * page, sectors: page, id };
+                let write = Op::Write {
+                    first_sector: (round % 2 * half + lpn) * page,
+                    sectors: page,
+                    content_id: id,
+                };
                 oracle.apply(&mut device, write).expect("half of the device holds nothing");
             }
             let (source, target) = if round % 2 == 0 { (0, half) } else { (half, 0) };
             let moved = Op::Remap { target, source, pages: half, mode: RemapMode::Relocate };
-            oracle
-                .apply(&mut device, moved)
-                .unwrap_or_else(|error| panic!("{}, {entries} entries, round {round}: {error}", world.name));
-            let write_over = Op::Write { first: target * page, sectors: page, id: 1 };
+            oracle.apply(&mut device, moved).unwrap_or_else(|error| {
+                panic!("{}, {entries} entries, round {round}: {error}", tiny_device.name)
+            });
+            let write_over = Op::Write { first_sector: target * page, sectors: page, content_id: 1 };
             oracle.apply(&mut device, write_over).expect("half of the device holds nothing");
         }
-        oracle.compare_all(&mut device).expect("nothing is lost");
+        oracle.compare_all_logical_pages(&mut device).expect("nothing is lost");
         audit(&mut device);
     }
 }
@@ -374,7 +391,7 @@ fn a_full_device_with_a_tiny_map_cache_executes_moves_of_any_length() {
 /// order.
 fn used_drive_of_uftl(random: &mut Random) -> Device<SimNand> {
     let parts = uftl(GcOptions::default(), UFtlOptions { cache_entries: 256, cached_directory_nodes: 4 });
-    let medium = SimNand::new(geometry_without_superblocks([4, 1500, 8, 512]), RetainedFields::ALL);
+    let medium = SimNand::new(geometry_without_superblocks([4, 1500, 8, 512]), RetainedPageFields::ALL);
     let (logical, spare) = (40_320_u32, 6_618);
     let mut device =
         Device::new(medium, logical, &parts, DeviceOptions { buffer: NO_BUFFER }).expect("it fits");
@@ -394,7 +411,7 @@ fn used_drive_of_uftl(random: &mut Random) -> Device<SimNand> {
         dead += u32::from(!is_valid);
         pool = (pool + 1) % 4;
     }
-    device.ftl_mut().finish_initial_construction().expect("there is room");
+    device.ftl_mut().finish_initial_drive_state().expect("there is room");
     device.ftl_mut().clear_stats();
     device
 }
@@ -416,7 +433,7 @@ fn a_battery_writes_the_map_again_if_collection_moves_data_while_it_writes_page_
             let mut after_power_loss = device.clone();
             after_power_loss.recover().expect("a healthy medium recovers");
             audit(&mut after_power_loss);
-            device.ftl_mut().write_back().expect("there is room");
+            device.ftl_mut().write_back_ram_state().expect("there is room");
         }
     }
 }

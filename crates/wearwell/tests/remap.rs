@@ -3,7 +3,8 @@
 //! cases that the definition of the command must decide.
 
 use common::{
-    FailureContext, Oracle, Random, World, audit, buffers_for_case, designs, device, full_medium, worlds,
+    FailureContext, Oracle, Random, TinyDevice, audit, buffers_for_case, designs, device,
+    nand_with_all_page_fields, tiny_devices,
 };
 use wearwell::address::RemapMode::{self, Copy, Relocate};
 use wearwell::device::{HostData, SECTOR_BYTES};
@@ -19,8 +20,8 @@ const CONTENTS: u16 = 9;
 const MODES: [RemapMode; 2] = [Copy, Relocate];
 
 /// Returns the world (tiny device) with this name.
-fn world(name: &str) -> World {
-    worlds().into_iter().find(|world| world.name == name).expect("a known world")
+fn tiny_device_by_name(name: &str) -> TinyDevice {
+    tiny_devices().into_iter().find(|tiny_device| tiny_device.name == name).expect("a known world")
 }
 
 /// Device under test and its model: an array with the content id of each logical page, which is 0 for a page that holds
@@ -31,56 +32,56 @@ struct Pair {
     /// Bytes of each content id, and the expected contents for the comparison with the device.
     oracle: Oracle,
     /// Expected content id of each logical page.
-    ids: Vec<u16>,
+    expected_content_ids: Vec<u16>,
     /// Number of distinct contents that are written.
-    contents: u16,
+    distinct_content_count: u16,
 }
 
 impl Pair {
     /// Creates an empty device of this design on the world (tiny device), with its model.
-    fn new(world: &World, design: &common::DesignUnderTest, buffer: WriteBufferOptions) -> Self {
-        let device = device(world, &design.parts, buffer, full_medium(world));
-        let contents = design.distinct_contents(CONTENTS);
-        let oracle = Oracle::for_device(&device, contents as usize);
-        let ids = vec![0; device.ftl().logical_pages() as usize];
-        Self { device, oracle, ids, contents }
+    fn new(tiny_device: &TinyDevice, design: &common::DesignUnderTest, buffer: WriteBufferOptions) -> Self {
+        let device = device(tiny_device, &design.parts, buffer, nand_with_all_page_fields(tiny_device));
+        let distinct_content_count = design.distinct_content_count(CONTENTS);
+        let oracle = Oracle::for_device(&device, distinct_content_count as usize);
+        let expected_content_ids = vec![0; device.ftl().logical_pages() as usize];
+        Self { device, oracle, expected_content_ids, distinct_content_count }
     }
 
-    /// Returns a device of the first design on a small world, whose logical pages hold the contents `ids` from page 0
-    /// on.
-    fn holding(ids: &[u16], buffer_pages: u32) -> Self {
+    /// Returns a small device of the first design, with its model. Its logical pages from page 0 on hold the contents
+    /// `expected_content_ids` (0: not written).
+    fn with_contents(expected_content_ids: &[u16], buffer_pages: u32) -> Self {
         let buffer = WriteBufferOptions { capacity_pages: buffer_pages, policy: WriteBufferPolicy::Fifo };
-        let mut pair = Self::new(&world("slc"), &designs()[0], buffer);
-        for (page, &id) in (0..).zip(ids).filter(|&(_, &id)| id > 0) {
+        let mut pair = Self::new(&tiny_device_by_name("slc"), &designs()[0], buffer);
+        for (page, &id) in (0..).zip(expected_content_ids).filter(|&(_, &id)| id > 0) {
             pair.write(page, id);
         }
         pair
     }
 
     /// Returns the number of logical pages.
-    fn pages(&self) -> u64 {
-        self.ids.len() as u64
+    fn logical_pages(&self) -> u64 {
+        self.expected_content_ids.len() as u64
     }
 
     /// Returns the bytes per page.
     fn page_bytes(&self) -> u64 {
-        self.oracle.page_sectors() * SECTOR_BYTES
+        self.oracle.sectors_per_page() * SECTOR_BYTES
     }
 
     /// Writes content `id` to a logical page of device and model.
     fn write(&mut self, page: u64, id: u16) {
-        let sectors = self.oracle.page_sectors();
+        let sectors = self.oracle.sectors_per_page();
         let bytes = self.oracle.content_bytes(page * sectors, sectors, id);
         let (offset, len) = (page * sectors * SECTOR_BYTES, sectors * SECTOR_BYTES);
         self.device.write(offset, len, HostData::Bytes(bytes)).expect("a write");
-        self.ids[page as usize] = id;
+        self.expected_content_ids[page as usize] = id;
     }
 
     /// Trims a logical page of device and model.
     fn trim(&mut self, page: u64) {
         let page_bytes = self.page_bytes();
         self.device.trim(page * page_bytes, page_bytes).expect("a trim");
-        self.ids[page as usize] = 0;
+        self.expected_content_ids[page as usize] = 0;
     }
 
     /// Executes a remap on the device and on the model. In the model the source pages are copied, deallocated if they
@@ -93,40 +94,40 @@ impl Pair {
         }
         remapped.expect("a remap of whole pages inside the device");
         let range = |first: u64| first as usize..(first + pages) as usize;
-        let aside = self.ids[range(source)].to_vec();
+        let aside = self.expected_content_ids[range(source)].to_vec();
         if mode == Relocate && target != source {
-            self.ids[range(source)].fill(0);
+            self.expected_content_ids[range(source)].fill(0);
         }
-        self.ids[range(target)].copy_from_slice(&aside);
+        self.expected_content_ids[range(target)].copy_from_slice(&aside);
     }
 
     /// Asserts that every byte of the device agrees with the model array.
     #[track_caller]
     fn assert_equal(&mut self) {
-        let sectors = self.oracle.page_sectors();
-        for (page, &id) in (0..).zip(&self.ids) {
+        let sectors = self.oracle.sectors_per_page();
+        for (page, &id) in (0..).zip(&self.expected_content_ids) {
             self.oracle.record_write(page * sectors, sectors, id);
         }
-        self.oracle.compare_all(&mut self.device).expect("a healthy medium reads");
+        self.oracle.compare_all_logical_pages(&mut self.device).expect("a healthy medium reads");
         audit(&mut self.device);
     }
 
     /// Executes a random write, trim, flush or remap on device and model.
-    fn operate(&mut self, random: &mut Random) {
-        let page = random.below(self.pages());
+    fn execute_random_operation(&mut self, random: &mut Random) {
+        let page = random.below(self.logical_pages());
         match random.below(10) {
-            0..5 => self.write(page, random.below(self.contents as u64) as u16),
+            0..5 => self.write(page, random.below(self.distinct_content_count as u64) as u16),
             5 => self.trim(page),
             6 => self.device.flush().expect("a flush"),
             _ => {
-                let pages = 1 + random.below(6.min(self.pages()));
+                let pages = 1 + random.below(6.min(self.logical_pages()));
                 // Half of the sources are near the target, so that ranges overlap.
                 let source = if random.is_true_with_percent(50) {
                     page + random.below(5)
                 } else {
-                    random.below(self.pages())
+                    random.below(self.logical_pages())
                 };
-                let last = self.pages() - pages;
+                let last = self.logical_pages() - pages;
                 self.remap(page.min(last), source.min(last), pages, random.pick(&MODES));
             }
         }
@@ -136,16 +137,19 @@ impl Pair {
 /// Executes random operations with many remaps on every design, on the world (tiny device) `name`, and compares all
 /// contents.
 fn random_remaps_on(name: &str, operations: u64) {
-    let world = world(name);
-    for (number, design) in (0u64..).zip(designs()).filter(|(_, design)| design.has_room(&world)) {
+    let tiny_device = tiny_device_by_name(name);
+    for (number, design) in
+        (0u64..).zip(designs()).filter(|(_, design)| design.fits_on_tiny_device(&tiny_device))
+    {
         for (k, buffer) in (0u64..).zip(buffers_for_case(number)) {
             let seed = 100 * number + k;
-            let mut pair = Pair::new(&world, &design, buffer);
+            let mut pair = Pair::new(&tiny_device, &design, buffer);
             let mut random = Random::new(seed);
-            let mut scene = FailureContext { run_name: design.name, world: name, seed, operation_number: 0 };
+            let mut scene =
+                FailureContext { run_name: design.name, tiny_device: name, seed, operation_number: 0 };
             for operation in 0..operations {
                 scene.operation_number = operation;
-                pair.operate(&mut random);
+                pair.execute_random_operation(&mut random);
                 if operation % 64 == 0 {
                     pair.assert_equal();
                 }
@@ -174,9 +178,9 @@ fn every_design_remaps_like_a_plain_map_on_superblocks() {
 #[test]
 fn a_remap_copy_keeps_its_source_and_a_relocation_deallocates_it() {
     for (mode, expected) in [(Copy, [1, 2, 1, 2]), (Relocate, [0, 0, 1, 2])] {
-        let mut pair = Pair::holding(&[1, 2, 3, 4], 0);
+        let mut pair = Pair::with_contents(&[1, 2, 3, 4], 0);
         pair.remap(2, 0, 2, mode);
-        assert_eq!(pair.ids[..4], expected);
+        assert_eq!(pair.expected_content_ids[..4], expected);
         pair.assert_equal();
     }
 }
@@ -184,10 +188,10 @@ fn a_remap_copy_keeps_its_source_and_a_relocation_deallocates_it() {
 #[test]
 fn a_remap_of_an_unmapped_source_deallocates_the_target() {
     for mode in MODES {
-        let mut pair = Pair::holding(&[1, 0, 3], 0);
+        let mut pair = Pair::with_contents(&[1, 0, 3], 0);
         let trims = pair.device.ftl().stats().host_page_trims;
         pair.remap(0, 1, 1, mode);
-        assert_eq!(pair.ids[..3], [0, 0, 3]);
+        assert_eq!(pair.expected_content_ids[..3], [0, 0, 3]);
         assert_eq!(pair.device.ftl().stats().host_page_trims, trims + 1);
         pair.assert_equal();
     }
@@ -196,12 +200,12 @@ fn a_remap_of_an_unmapped_source_deallocates_the_target() {
 #[test]
 fn a_remap_of_a_page_to_itself_costs_nothing() {
     for mode in MODES {
-        let mut pair = Pair::holding(&[1, 2, 3], 0);
+        let mut pair = Pair::with_contents(&[1, 2, 3], 0);
         let before = pair.device.ftl().stats().clone();
         pair.remap(0, 0, 3, mode);
         assert_eq!(pair.device.ftl().stats().total_programs(), before.total_programs());
         assert_eq!(pair.device.ftl().stats().host_page_trims, before.host_page_trims);
-        assert_eq!(pair.ids[..3], [1, 2, 3]);
+        assert_eq!(pair.expected_content_ids[..3], [1, 2, 3]);
         pair.assert_equal();
     }
 }
@@ -211,9 +215,9 @@ fn overlapping_remap_copies_read_the_source_as_it_was() {
     for (target, source, expected) in
         [(1, 0, [1, 1, 2, 3, 5]), (0, 1, [2, 3, 4, 4, 5]), (2, 0, [1, 2, 1, 2, 3])]
     {
-        let mut pair = Pair::holding(&[1, 2, 3, 4, 5], 0);
+        let mut pair = Pair::with_contents(&[1, 2, 3, 4, 5], 0);
         pair.remap(target, source, 3, Copy);
-        assert_eq!(pair.ids[..5], expected);
+        assert_eq!(pair.expected_content_ids[..5], expected);
         pair.assert_equal();
     }
 }
@@ -223,9 +227,9 @@ fn overlapping_relocations_deallocate_source_pages_outside_the_target() {
     for (target, source, expected) in
         [(1, 0, [0, 1, 2, 3, 5]), (0, 1, [2, 3, 4, 0, 5]), (2, 0, [0, 0, 1, 2, 3])]
     {
-        let mut pair = Pair::holding(&[1, 2, 3, 4, 5], 0);
+        let mut pair = Pair::with_contents(&[1, 2, 3, 4, 5], 0);
         pair.remap(target, source, 3, Relocate);
-        assert_eq!(pair.ids[..5], expected);
+        assert_eq!(pair.expected_content_ids[..5], expected);
         pair.assert_equal();
     }
 }
@@ -234,11 +238,11 @@ fn overlapping_relocations_deallocate_source_pages_outside_the_target() {
 /// pages.
 #[test]
 fn a_remap_first_writes_out_the_buffered_pages_of_both_ranges_only() {
-    let mut pair = Pair::holding(&[1, 2, 3, 4, 5], 5);
+    let mut pair = Pair::with_contents(&[1, 2, 3, 4, 5], 5);
     assert_eq!(pair.device.buffered_pages(), 5);
     pair.remap(0, 2, 2, Copy);
     assert_eq!(pair.device.buffered_pages(), 1, "page 4 lies in neither range");
-    assert_eq!(pair.ids[..5], [3, 4, 3, 4, 5]);
+    assert_eq!(pair.expected_content_ids[..5], [3, 4, 3, 4, 5]);
     pair.assert_equal();
 }
 
@@ -246,21 +250,21 @@ fn a_remap_first_writes_out_the_buffered_pages_of_both_ranges_only() {
 /// page.
 #[test]
 fn a_remap_completes_a_partly_written_buffered_page_first() {
-    let mut pair = Pair::holding(&[1, 2], 4);
+    let mut pair = Pair::with_contents(&[1, 2], 4);
     pair.device.flush().expect("a flush");
-    let sectors = pair.oracle.page_sectors();
+    let sectors = pair.oracle.sectors_per_page();
     let bytes = pair.oracle.content_bytes(0, 1, 7).to_vec();
     pair.device.write(0, SECTOR_BYTES, HostData::Bytes(&bytes)).expect("one sector");
     let page_bytes = pair.page_bytes();
     pair.device.remap(page_bytes, 0, page_bytes, Relocate).expect("one page");
     pair.oracle.record_write(sectors, sectors, 1);
     pair.oracle.record_write(sectors, 1, 7);
-    pair.oracle.compare_all(&mut pair.device).expect("a healthy medium reads");
+    pair.oracle.compare_all_logical_pages(&mut pair.device).expect("a healthy medium reads");
 }
 
 #[test]
 fn remaps_of_partial_pages_or_beyond_the_end_are_refused() {
-    let mut pair = Pair::holding(&[1, 2, 3], 0);
+    let mut pair = Pair::with_contents(&[1, 2, 3], 0);
     let (page, end) = (pair.page_bytes(), pair.device.capacity_bytes());
     for (target, source, len) in [(1, 0, page), (page, 512 % page + 1, page), (0, page, page - 1)] {
         let refused = pair.device.remap(target, source, len, Copy);
@@ -277,7 +281,7 @@ fn remaps_of_partial_pages_or_beyond_the_end_are_refused() {
 /// A design that cannot map a page without a program executes a remap as a read and a write of each page.
 #[test]
 fn a_remap_executed_as_writes_costs_a_read_and_a_program_per_page() {
-    let mut pair = Pair::holding(&[1, 2, 3], 0);
+    let mut pair = Pair::with_contents(&[1, 2, 3], 0);
     let before = pair.device.ftl().stats().clone();
     pair.remap(10, 0, 3, Relocate);
     let after = pair.device.ftl().stats();

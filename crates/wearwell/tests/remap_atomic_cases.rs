@@ -42,14 +42,14 @@ const COMMANDS: [Command; 5] = [
 
 /// Returns options of devices with atomic remap commands, one for each reverse map under test: logs, and NVRAM segments
 /// with space for one or three entries.
-fn builds() -> Vec<DriveOptions> {
+fn drive_options_under_test() -> Vec<DriveOptions> {
     let of_three = ReverseMapKind::Segments { nvram_bytes: 1536, segment_bytes: 96 };
     let log = ReverseMapKind::FlashLog { log_pages: 6 };
-    nvram_reverse_maps().into_iter().chain([of_three, log]).map(build).collect()
+    nvram_reverse_maps().into_iter().chain([of_three, log]).map(atomic_drive_options).collect()
 }
 
 /// Returns options of a device with atomic remap commands and this kind of reverse map.
-fn build(part: ReverseMapKind) -> DriveOptions {
+fn atomic_drive_options(part: ReverseMapKind) -> DriveOptions {
     // A log on flash occupies blocks of its own.
     let geometry = geometry_without_superblocks([1, 20, 4, PAGE_BYTES as u32]);
     DriveOptions { atomic_commands: true, geometry, ..DriveOptions::with_reverse_map(part) }
@@ -57,14 +57,15 @@ fn build(part: ReverseMapKind) -> DriveOptions {
 
 /// Prepares a device: pages 0 to 4, 10, 11, 17 and 18 are written, page 12 shares the flash page of 3, and page 6 is
 /// trimmed.
-fn scene(drive: &mut Drive) {
+fn prepare_device(drive: &mut Drive) {
     (0..5).chain([6, 10, 11, 17, 18]).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
     drive.remap(12, 3, Copy);
     drive.trim(6);
     drive.remap(19, 17, Copy);
 }
 
-/// Returns the contents of all pages except 19, which [`Drive::churn_entries`] uses.
+/// Returns the content ids of all logical pages except page number 19, which [`Drive::supersede_reverse_map_entries`]
+/// overwrites.
 fn contents(drive: &mut Drive) -> Vec<u8> {
     (0..LOGICAL_PAGES - 1).map(|lpn| drive.content_id(lpn)).collect()
 }
@@ -76,7 +77,7 @@ fn run(drive: &mut Drive, Command { target, source, pages, mode }: Command) -> R
 
 /// Returns the expected contents after a command: the source pages are copied first, and then written to the target
 /// pages.
-fn done(before: &[u8], command: Command) -> Vec<u8> {
+fn contents_after(before: &[u8], command: Command) -> Vec<u8> {
     let range = |first: u32| first as usize..(first + command.pages) as usize;
     let moved = before[range(command.source)].to_vec();
     let mut after = before.to_vec();
@@ -91,18 +92,18 @@ fn done(before: &[u8], command: Command) -> Vec<u8> {
 /// effect. Or it leaves torn entries in the reverse map, and compaction makes them look complete later.
 #[test]
 fn an_atomic_remap_command_takes_effect_entirely_or_not_at_every_power_cut() {
-    for build in builds() {
+    for build in drive_options_under_test() {
         for command in COMMANDS {
             let mut whole = build.build_drive();
-            scene(&mut whole);
+            prepare_device(&mut whole);
             let before = contents(&mut whole);
-            let after = done(&before, command);
+            let after = contents_after(&before, command);
             run(&mut whole, command).expect("there is room");
             assert_eq!(contents(&mut whole), after, "{command:?} uncut");
             let seen = [Cell::new(0), Cell::new(0)];
             let cuts = run_with_every_power_cut(
                 &build,
-                scene,
+                prepare_device,
                 |drive| run(drive, command),
                 |drive| {
                     let found = contents(drive);
@@ -110,8 +111,8 @@ fn an_atomic_remap_command_takes_effect_entirely_or_not_at_every_power_cut() {
                     assert!(is_done || found == before, "{:?}, {command:?}: {found:?}", build.reverse_map);
                     seen[usize::from(is_done)].update(|count| count + 1);
                     let mut later = drive.clone();
-                    later.churn_entries();
-                    later.collect_all();
+                    later.supersede_reverse_map_entries();
+                    later.collect_until_no_victim_is_left();
                     later.lose_power();
                     assert_eq!(contents(&mut later), found, "{:?}, {command:?}, later", build.reverse_map);
                 },
@@ -131,11 +132,11 @@ fn an_atomic_remap_command_takes_effect_entirely_or_not_at_every_power_cut() {
 #[test]
 fn an_interrupted_recovery_still_discards_the_whole_torn_remap_command() {
     let mut cuts_of_recovery = 0;
-    for build in builds() {
+    for build in drive_options_under_test() {
         for outcome in CutOutcome::ALL {
             let command = COMMANDS[0];
-            let mut before = DriveOptions { cut_outcome: outcome, ..build.clone() }.build_drive();
-            scene(&mut before);
+            let mut before = DriveOptions { power_cut_outcome: outcome, ..build.clone() }.build_drive();
+            prepare_device(&mut before);
             let expected = contents(&mut before);
             for cut_at in 0.. {
                 let mut drive = before.clone();
@@ -153,14 +154,14 @@ fn an_interrupted_recovery_still_discards_the_whole_torn_remap_command() {
                     again.restore_power_and_recover();
                     let found = contents(&mut again);
                     assert!(
-                        found == expected || found == done(&expected, command),
+                        found == expected || found == contents_after(&expected, command),
                         "{:?}, cut {cut_at}, then {cut_of_recovery}: {found:?}",
                         build.reverse_map
                     );
                     // The new command is recorded where the torn entries were, and nothing of them may have an effect.
                     run(&mut again, COMMANDS[1]).expect("there is room");
                     again.lose_power();
-                    assert_eq!(contents(&mut again), done(&found, COMMANDS[1]));
+                    assert_eq!(contents(&mut again), contents_after(&found, COMMANDS[1]));
                 }
             }
         }
@@ -172,9 +173,9 @@ fn an_interrupted_recovery_still_discards_the_whole_torn_remap_command() {
 /// the command for an incomplete one and discards it.
 #[test]
 fn a_complete_remap_command_stays_valid_after_some_of_its_entries_are_dropped() {
-    for build in builds() {
+    for build in drive_options_under_test() {
         let complete = |drive: &mut Drive| {
-            scene(drive);
+            prepare_device(drive);
             run(drive, COMMANDS[0]).expect("there is room");
             // Two of the command's five entries are not needed any more.
             drive.write(10, 60);
@@ -187,8 +188,8 @@ fn a_complete_remap_command_stays_valid_after_some_of_its_entries_are_dropped() 
         drive.lose_power();
         verify(&mut drive);
         for _ in 0..3 {
-            drive.churn_entries();
-            drive.collect_all();
+            drive.supersede_reverse_map_entries();
+            drive.collect_until_no_victim_is_left();
             drive.lose_power();
             verify(&mut drive);
         }
@@ -206,7 +207,7 @@ fn an_atomic_remap_command_without_room_is_refused_and_changes_nothing() {
         ReverseMapKind::Segments { nvram_bytes: 8 * 64 + 8, segment_bytes: 64 },
         ReverseMapKind::NvramLog { nvram_bytes: 8 * 24 + 8 },
     ] {
-        let mut drive = build(part).build_drive();
+        let mut drive = atomic_drive_options(part).build_drive();
         (0..8).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
         let before = contents(&mut drive);
         let refused = drive.try_remap(10, 0, 7, Copy);
@@ -231,7 +232,7 @@ fn a_remap_source_with_the_maximum_of_referrers_is_written_once_more_before_the_
         ReverseMapKind::NvramLog { nvram_bytes },
         ReverseMapKind::FlashLog { log_pages: 6 },
     ] {
-        let build = DriveOptions { logical_pages: 24, ..build(part) };
+        let build = DriveOptions { logical_pages: 24, ..atomic_drive_options(part) };
         let saturated = |drive: &mut Drive| {
             (0..2).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
             (2..16).for_each(|lpn| drive.remap(lpn, 0, Copy));
@@ -241,7 +242,7 @@ fn a_remap_source_with_the_maximum_of_referrers_is_written_once_more_before_the_
         saturated(&mut drive);
         let command = |drive: &mut Drive| drive.try_remap(16, 0, 4, Copy);
         command(&mut drive).expect("there is room");
-        assert!(drive.demotion_counts().0 > 0, "page 0 had its most referrers");
+        assert!(drive.demotions_by_max_referrers_and_full_map().0 > 0, "page 0 had its most referrers");
         assert_eq!(ids(&mut drive), [1, 2, 1, 1]);
         run_with_every_power_cut(&build, saturated, command, |drive| {
             let found = ids(drive);

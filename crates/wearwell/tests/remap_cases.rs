@@ -6,8 +6,8 @@
 //! Unless a case concerns a single reverse map, its test runs on each that is in NVRAM.
 
 use common::drive::{
-    Drive, DriveOptions, PAGE_BYTES, SEGMENT_BYTES, fill_block_0, nvram_reverse_maps,
-    run_with_every_power_cut, segment_reverse_map,
+    Drive, DriveOptions, NVRAM_SEGMENT_BYTES, PAGE_BYTES, fill_block_0, nvram_reverse_maps,
+    reverse_map_in_nvram_segments, run_with_every_power_cut,
 };
 use common::{Random, audit, geometry_without_superblocks};
 use wearwell::Result;
@@ -20,19 +20,22 @@ use wearwell::sharing::reverse_map::{
 
 use crate::common;
 
-/// Requirement M14: content is written once more if its page has the maximum number of referrers (logical pages that
-/// refer to it). Naive implementation: the sixteenth referrer overflows the four-bit counter, and the page is erased
-/// while fifteen pages refer to it.
+/// Content is written once more if its page has the maximum number of referrers (logical pages that refer to it). Naive
+/// implementation: the sixteenth referrer overflows the four-bit counter, and the page is erased while fifteen pages
+/// refer to it.
 #[test]
 fn content_of_a_page_with_the_maximum_of_referrers_is_written_once_more() {
     for part in nvram_reverse_maps() {
         let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         drive.write(0, 7);
         (1..15).for_each(|lpn| drive.remap(lpn, 0, Copy));
-        assert_eq!((drive.demotion_counts(), drive.programs(Cause::Host)), ((0, 0), 1));
+        assert_eq!(
+            (drive.demotions_by_max_referrers_and_full_map(), drive.programs(Cause::Host)),
+            ((0, 0), 1)
+        );
         (15..17).for_each(|lpn| drive.remap(lpn, 0, Copy));
         assert_eq!(
-            (drive.demotion_counts(), drive.programs(Cause::Host)),
+            (drive.demotions_by_max_referrers_and_full_map(), drive.programs(Cause::Host)),
             ((2, 0), 3),
             "one program per demotion"
         );
@@ -50,7 +53,10 @@ fn a_remap_executed_as_a_write_is_counted_once_with_deduplication() {
         drive.write(0, 7);
         (1..15).for_each(|lpn| drive.remap(lpn, 0, Copy));
         drive.remap(15, 0, Copy);
-        assert_eq!((drive.demotion_counts(), drive.programs(Cause::Host)), ((1, 0), 2));
+        assert_eq!(
+            (drive.demotions_by_max_referrers_and_full_map(), drive.programs(Cause::Host)),
+            ((1, 0), 2)
+        );
     }
 }
 
@@ -61,7 +67,7 @@ fn a_remap_executed_as_a_write_is_counted_once_with_deduplication() {
 fn remaps_become_writes_at_the_reverse_map_watermark_or_before_and_are_counted() {
     let nvram_bytes = 64 * REVERSE_MAP_ENTRY_BYTES;
     for (part, capacity) in [
-        (segment_reverse_map(nvram_bytes), 48),
+        (reverse_map_in_nvram_segments(nvram_bytes), 48),
         (ReverseMapKind::NvramLog { nvram_bytes }, 62),
         (ReverseMapKind::FlashLog { log_pages: 2 }, 64),
     ] {
@@ -77,7 +83,7 @@ fn remaps_become_writes_at_the_reverse_map_watermark_or_before_and_are_counted()
             drive.remap(lpn, lpn % 10, Copy);
         }
         let remapped = drive.device.ftl().stats().remapped_pages;
-        let (saturated, full) = drive.demotion_counts();
+        let (saturated, full) = drive.demotions_by_max_referrers_and_full_map();
         assert_eq!((saturated, remapped + full), (0, 80), "{part:?}");
         assert_eq!(drive.programs(Cause::Host) - before, full, "{part:?}: one program per demotion");
         assert!(full > 0 && remapped <= capacity * 95 / 100, "{part:?}: {remapped} of {capacity}");
@@ -132,7 +138,7 @@ fn gc_moves_a_shared_page_for_all_its_referrers() {
 /// Requirement M26: remaps from unmapped sources, from pages to themselves, and between overlapping ranges survive a
 /// power loss. Naive implementation: a remap from a page that holds nothing is skipped, or changes only RAM.
 #[test]
-fn remaps_of_unmapped_own_and_overlapping_sources_are_durable() {
+fn remaps_from_unmapped_pages_of_pages_to_themselves_and_of_overlapping_ranges_are_durable() {
     for part in nvram_reverse_maps() {
         for mode in [Copy, Relocate] {
             let mut drive = DriveOptions::with_reverse_map(part).build_drive();
@@ -176,9 +182,9 @@ fn a_buffered_write_of_a_remap_target_does_not_undo_the_remap() {
     }
 }
 
-/// Requirement M29: after content of a page with the maximum number of referrers is written once more, the
-/// deduplication index names the new page. Naive implementation: the index still names the old page, and every later
-/// write of the content is demoted.
+/// After content of a page with the maximum number of referrers is written once more, the deduplication index names the
+/// new page. Naive implementation: the index still names the old page, and every later write of the content is
+/// programmed.
 #[test]
 fn the_second_copy_of_a_page_with_the_maximum_of_referrers_serves_later_writes() {
     for part in nvram_reverse_maps() {
@@ -191,7 +197,7 @@ fn the_second_copy_of_a_page_with_the_maximum_of_referrers_serves_later_writes()
         let mut drive = build.build_drive();
         (0..30).for_each(|lpn| drive.write(lpn, 7));
         assert_eq!(drive.programs(Cause::Host), 2, "thirty pages are two of fifteen");
-        assert_eq!(drive.demotion_counts(), (1, 0));
+        assert_eq!(drive.demotions_by_max_referrers_and_full_map(), (1, 0));
         drive.lose_power();
         (0..30).for_each(|lpn| assert_eq!(drive.content_id(lpn), 7));
     }
@@ -204,7 +210,7 @@ fn the_second_copy_of_a_page_with_the_maximum_of_referrers_serves_later_writes()
 fn a_reverse_map_sequence_number_beyond_its_field_is_refused() {
     let entry = |sequence| ReverseMapEntry {
         lpn: Lpn(1),
-        bound_ppn: Some(Ppn(3)),
+        mapped_ppn: Some(Ppn(3)),
         relocation_source_or_range_end: None,
         sequence_number: sequence,
     };
@@ -227,7 +233,7 @@ fn the_reverse_map_entries_of_a_block_may_fill_many_segments() {
     let build = DriveOptions {
         logical_pages: 60,
         geometry,
-        ..DriveOptions::with_reverse_map(segment_reverse_map(80 * SEGMENT_BYTES as u64))
+        ..DriveOptions::with_reverse_map(reverse_map_in_nvram_segments(80 * NVRAM_SEGMENT_BYTES as u64))
     };
     let verify = |drive: &mut Drive| {
         assert_eq!(drive.content_id(0), 99);
@@ -239,13 +245,13 @@ fn the_reverse_map_entries_of_a_block_may_fill_many_segments() {
     verify(&mut drive);
     drive.write(1, 99);
     drive.write(1, 2);
-    drive.collect_all();
+    drive.collect_until_no_victim_is_left();
     drive.lose_power();
     verify(&mut drive);
 }
 
-/// Requirement M37, an effect and no fault: a journal page is garbage after a checkpoint that copies it to its home
-/// page. If it is remapped to its home page instead, it stays valid, and GC frees fewer pages in its block.
+/// A journal page becomes invalid at the checkpoint that copies it to its home page. If it is remapped to its home page
+/// instead, it stays valid, and GC frees fewer pages in its block. This is the benefit of remapping.
 #[test]
 fn remapping_leaves_less_garbage_than_copying() {
     let journal_valid = |part| {
@@ -255,7 +261,7 @@ fn remapping_leaves_less_garbage_than_copying() {
         (0..4).for_each(|lpn| assert_eq!(drive.content_id(lpn), 1 + lpn as u8));
         (drive.valid_pages(0), drive.programs(Cause::Host))
     };
-    assert_eq!(journal_valid(segment_reverse_map(1536)), (4, 4));
+    assert_eq!(journal_valid(reverse_map_in_nvram_segments(1536)), (4, 4));
     assert_eq!(journal_valid(ReverseMapKind::OobOnly).0, 0, "copied home, the journal is garbage");
     assert_eq!(journal_valid(ReverseMapKind::OobOnly).1, 8);
 }
@@ -276,25 +282,25 @@ enum Step {
 /// Parameters of a random workload that exhausts the space for reverse-map entries, by remaps of a few source pages all
 /// over the device. A step that none of the fields describes is a trim (one in twenty) or a remap that copies.
 #[derive(Clone, Copy)]
-struct Crowding {
+struct EntryExhaustingWorkload {
     /// Number of logical pages of the device.
-    logical: u32,
-    /// Number of logical pages from which remaps copy, the first ones.
-    sources: u32,
-    /// Number of writes in twenty steps.
+    logical_page_count: u32,
+    /// Number of logical pages from which remaps copy: pages 0 to `remap_source_pages - 1`.
+    remap_source_pages: u32,
+    /// Mean number of writes in twenty steps of the workload.
     writes: u64,
-    /// Number of remaps that relocate in twenty steps.
+    /// Mean number of relocating remaps (whose source page loses its content) in twenty steps of the workload.
     relocations: u64,
-    /// Number of GC victims that are collected in twenty steps.
+    /// Mean number of GC victims that are collected in twenty steps of the workload.
     collections: u64,
 }
 
-impl Crowding {
+impl EntryExhaustingWorkload {
     /// Returns 4000 random steps of the workload.
     fn steps(&self, seed: u64) -> Vec<Step> {
         let mut random = Random::new(seed);
         let step = |k: u32| {
-            let [target, source] = [0, 1].map(|_| random.below(self.logical as u64) as u32);
+            let [target, source] = [0, 1].map(|_| random.below(self.logical_page_count as u64) as u32);
             let draw = random.below(20);
             let relocations = self.writes + 1..=self.writes + self.relocations;
             if draw < self.writes {
@@ -306,16 +312,16 @@ impl Crowding {
             } else if draw <= relocations.end() + self.collections {
                 Step::Collect
             } else {
-                Step::Remap(target, source % self.sources, Copy)
+                Step::Remap(target, source % self.remap_source_pages, Copy)
             }
         };
         (0..4000).map(step).collect()
     }
 }
 
-/// Returns the expected content of each logical page after the steps, on a device of `logical` empty pages.
-fn ids_after(logical: u32, steps: &[Step]) -> Vec<(u32, u8)> {
-    let mut ids = vec![0; logical as usize];
+/// Returns the expected content of each logical page after the steps, on a device of `logical_page_count` empty pages.
+fn content_ids_after(logical_page_count: u32, steps: &[Step]) -> Vec<(u32, u8)> {
+    let mut ids = vec![0; logical_page_count as usize];
     for &step in steps {
         match step {
             Step::Write(lpn, id) => ids[lpn as usize] = id,
@@ -347,32 +353,41 @@ fn execute_step(drive: &mut Drive, step: Step) -> Result<()> {
 /// which no pages were reserved. The device is then full in the middle of a collection.
 #[test]
 fn a_lack_of_reverse_map_entries_never_makes_the_device_full() {
-    let nvram_bytes = 16 * SEGMENT_BYTES as u64;
+    let nvram_bytes = 16 * NVRAM_SEGMENT_BYTES as u64;
     let flash_log = ReverseMapKind::FlashLog { log_pages: 2 };
     for (reverse_map, logical_pages) in [
-        (segment_reverse_map(nvram_bytes), 120),
+        (reverse_map_in_nvram_segments(nvram_bytes), 120),
         (ReverseMapKind::NvramLog { nvram_bytes }, 120),
         (flash_log, 109),
     ] {
         let geometry = geometry_without_superblocks([1, 18, 8, PAGE_BYTES as u32]);
         let build = DriveOptions { geometry, logical_pages, ..DriveOptions::with_reverse_map(reverse_map) };
-        let shapes = [2, 8, 30].into_iter().flat_map(|sources| [2, 5, 9].map(|writes| (sources, writes)));
-        for ((sources, writes), seed) in shapes.flat_map(|shape| (0..6).map(move |seed| (shape, seed))) {
-            let crowding =
-                Crowding { logical: logical_pages, sources, writes, relocations: 1, collections: 2 };
-            let steps = crowding.steps(seed);
+        let shapes = [2, 8, 30]
+            .into_iter()
+            .flat_map(|remap_source_pages| [2, 5, 9].map(|writes| (remap_source_pages, writes)));
+        for ((remap_source_pages, writes), seed) in
+            shapes.flat_map(|shape| (0..6).map(move |seed| (shape, seed)))
+        {
+            let workload = EntryExhaustingWorkload {
+                logical_page_count: logical_pages,
+                remap_source_pages,
+                writes,
+                relocations: 1,
+                collections: 2,
+            };
+            let steps = workload.steps(seed);
             let mut drive = build.build_drive();
             for (k, &step) in steps.iter().enumerate() {
                 if let Err(error) = execute_step(&mut drive, step) {
                     panic!(
-                        "{reverse_map:?}, {sources} sources, {writes} writes, seed {seed}, step {k}: {error}"
+                        "{reverse_map:?}, {remap_source_pages} sources, {writes} writes, seed {seed}, step {k}: {error}"
                     );
                 }
                 if k % 50 == 0 {
                     audit(&mut drive.device);
                 }
             }
-            let ids = ids_after(logical_pages, &steps);
+            let ids = content_ids_after(logical_pages, &steps);
             drive.assert_content_ids(&ids);
             drive.lose_power();
             drive.assert_content_ids(&ids);
@@ -380,9 +395,9 @@ fn a_lack_of_reverse_map_entries_never_makes_the_device_full() {
     }
 }
 
-/// Requirement M31: GC without space for reverse-map entries is safe at every power cut. Naive implementation: a page
-/// that is stored once per referrer is mapped before it is programmed, or its entries are dropped too early. A power
-/// loss in between finds neither the old entries nor the new pages.
+/// GC without space for reverse-map entries stores a shared page once per referrer, and loses nothing at any power cut.
+/// Naive implementation: GC maps a referrer before its copy is programmed, or drops the old entries too early. A
+/// recovery then finds neither the old entries nor the new pages.
 #[test]
 fn gc_without_room_for_reverse_map_entries_loses_nothing_at_any_power_cut() {
     let logical_pages = 216;
@@ -390,26 +405,26 @@ fn gc_without_room_for_reverse_map_entries_loses_nothing_at_any_power_cut() {
     let build = DriveOptions {
         geometry,
         logical_pages,
-        ..DriveOptions::with_reverse_map(segment_reverse_map(8 * SEGMENT_BYTES as u64))
+        ..DriveOptions::with_reverse_map(reverse_map_in_nvram_segments(8 * NVRAM_SEGMENT_BYTES as u64))
     };
-    let crowding = Crowding {
-        logical: logical_pages,
-        sources: logical_pages,
+    let workload = EntryExhaustingWorkload {
+        logical_page_count: logical_pages,
+        remap_source_pages: logical_pages,
         writes: 5,
         relocations: 4,
         collections: 3,
     };
     let mut collections = 0;
-    for steps in (0..40).map(|seed| crowding.steps(seed)) {
+    for steps in (0..40).map(|seed| workload.steps(seed)) {
         let mut drive = build.build_drive();
         let is_demoting = |&k: &usize| {
-            let before = drive.demotion_counts();
+            let before = drive.demotions_by_max_referrers_and_full_map();
             execute_step(&mut drive, steps[k]).expect("there is room");
-            matches!(steps[k], Step::Collect) && drive.demotion_counts() != before
+            matches!(steps[k], Step::Collect) && drive.demotions_by_max_referrers_and_full_map() != before
         };
         let Some(k) = (0..steps.len()).find(is_demoting) else { continue };
         collections += 1;
-        let ids = ids_after(logical_pages, &steps[..k]);
+        let ids = content_ids_after(logical_pages, &steps[..k]);
         run_with_every_power_cut(
             &build,
             |drive| steps[..k].iter().for_each(|&step| execute_step(drive, step).expect("there is room")),
@@ -429,7 +444,7 @@ fn a_relocation_source_is_overwritten_if_its_tombstone_has_no_room() {
     let build = DriveOptions {
         geometry,
         logical_pages: 40,
-        ..DriveOptions::with_reverse_map(segment_reverse_map(6 * SEGMENT_BYTES as u64))
+        ..DriveOptions::with_reverse_map(reverse_map_in_nvram_segments(6 * NVRAM_SEGMENT_BYTES as u64))
     };
     let scene = |drive: &mut Drive| {
         // Block 2 receives seven copies, so that the next batch of copies is in two blocks.
@@ -450,18 +465,22 @@ fn a_relocation_source_is_overwritten_if_its_tombstone_has_no_room() {
         drive.remap(19, 18, Relocate);
         drive.write(19, 69);
         drive.remap(30, 0, Relocate);
-        assert_eq!(drive.demotion_counts(), (0, 0));
+        assert_eq!(drive.demotions_by_max_referrers_and_full_map(), (0, 0));
         // The block's three entries were in one segment, and are in three now.
         assert_eq!(drive.collect(), Some(BlockId(4)));
-        assert_eq!(drive.demotion_counts(), (0, 0));
+        assert_eq!(drive.demotions_by_max_referrers_and_full_map(), (0, 0));
     };
     let ids = [(0, 0), (30, 50), (7, 57), (18, 0), (19, 69), (13, 60), (14, 61), (1, 2)];
     let mut drive = build.build_drive();
     scene(&mut drive);
-    let unread = drive.programs_without_read();
+    let unread = drive.gc_programs_without_read();
     assert_eq!(drive.collect(), Some(BlockId(3)));
-    assert_eq!(drive.demotion_counts(), (0, 1), "one entry could not be recorded anew");
-    assert_eq!(drive.programs_without_read() - unread, 1, "the page of zeros");
+    assert_eq!(
+        drive.demotions_by_max_referrers_and_full_map(),
+        (0, 1),
+        "one entry could not be recorded anew"
+    );
+    assert_eq!(drive.gc_programs_without_read() - unread, 1, "the page of zeros");
     run_with_every_power_cut(
         &build,
         scene,

@@ -6,8 +6,8 @@
 //! cuts power at every program, erase and store of a step; [`Drive::lose_power`] loses power between steps.
 
 use common::drive::{
-    Drive, DriveOptions, LOGICAL_PAGES, PAGE_BYTES, SEGMENT_BYTES, fill_block_0, nvram_reverse_maps,
-    run_with_every_power_cut, segment_reverse_map,
+    Drive, DriveOptions, LOGICAL_PAGES, NVRAM_SEGMENT_BYTES, PAGE_BYTES, fill_block_0, nvram_reverse_maps,
+    reverse_map_in_nvram_segments, run_with_every_power_cut,
 };
 use common::{audit, geometry_without_superblocks};
 use wearwell::address::RemapMode::{Copy, Relocate};
@@ -79,11 +79,11 @@ fn a_tombstone_is_kept_while_an_older_version_of_its_page_exists() {
             "the older version is still on flash"
         );
         assert_eq!(drive.erase_counts()[0], 0);
-        drive.churn_entries();
+        drive.supersede_reverse_map_entries();
         assert_eq!(drive.erase_counts()[0], 0, "and was there all the time");
         drive.lose_power();
         drive.assert_content_ids(&[(0, 0), (1, 2), (2, 3), (3, 4)]);
-        drive.churn_entries();
+        drive.supersede_reverse_map_entries();
         drive.lose_power();
         drive.assert_content_ids(&[(0, 0), (17, 59), (18, 58)]);
     }
@@ -115,8 +115,8 @@ fn a_dead_block_that_is_erased_early_loses_no_tombstone() {
     }
 }
 
-/// Requirement M25, the converse: a tombstone (record of a trim) is dropped when it is not needed any more. Naive
-/// implementation: tombstones are kept for ever, and trims alone fill the NVRAM.
+/// A tombstone (record of a trim) is dropped when it is not needed any more. Naive implementation: tombstones are kept
+/// for ever, and trims alone fill the NVRAM.
 #[test]
 fn tombstones_do_not_fill_the_nvram() {
     for part in nvram_reverse_maps() {
@@ -127,7 +127,7 @@ fn tombstones_do_not_fill_the_nvram() {
             drive.try_trim(lpn).expect("there is room");
         }
         audit(&mut drive.device);
-        let (_, full) = drive.demotion_counts();
+        let (_, full) = drive.demotions_by_max_referrers_and_full_map();
         assert!(full < 300, "{part:?}: {full} of 3000 trims found no room");
     }
 }
@@ -146,12 +146,12 @@ fn a_relocated_source_stays_deallocated_when_its_target_is_overwritten() {
         };
         let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         scene(&mut drive);
-        drive.churn_entries();
+        drive.supersede_reverse_map_entries();
         assert_eq!(drive.erase_counts()[0], 0, "the page whose OOB names page 0 is still there");
         for _ in 0..2 {
             drive.lose_power();
             drive.assert_content_ids(&[(0, 0), (10, 30)]);
-            drive.churn_entries();
+            drive.supersede_reverse_map_entries();
         }
         // The same check with power cut at every step of the reverse map's compaction.
         run_with_every_power_cut(
@@ -179,7 +179,7 @@ fn a_relocated_source_stays_deallocated_when_gc_moves_its_target() {
         let verify = |drive: &mut Drive| {
             drive.assert_content_ids(&[(0, 0), (10, 11), (4, 7)]);
             let mut later = drive.clone();
-            later.churn_entries();
+            later.supersede_reverse_map_entries();
             later.lose_power();
             later.assert_content_ids(&[(0, 0), (10, 11)]);
         };
@@ -195,9 +195,9 @@ fn a_relocated_source_stays_deallocated_when_gc_moves_its_target() {
     }
 }
 
-/// Requirement M27, the counterpart: the source of a relocation was written again before GC moved its target, and keeps
-/// its content. Naive implementation: GC records the entry of the relocation again with a newer number, which
-/// deallocates the source once more.
+/// The source of a relocation was written again before GC moves the target, and keeps its content. Naive
+/// implementation: GC records the entry of the relocation again with a newer number, which deallocates the source once
+/// more.
 #[test]
 fn gc_does_not_deallocate_a_relocated_source_that_was_written_again() {
     for part in nvram_reverse_maps() {
@@ -213,7 +213,7 @@ fn gc_does_not_deallocate_a_relocated_source_that_was_written_again() {
         let verify = |drive: &mut Drive| {
             drive.assert_content_ids(&[(0, 60), (9, 1), (10, 1)]);
             let mut later = drive.clone();
-            later.churn_entries();
+            later.supersede_reverse_map_entries();
             later.lose_power();
             later.assert_content_ids(&[(0, 60), (9, 1), (10, 1)]);
         };
@@ -251,8 +251,8 @@ fn chains_and_circles_of_relocations_are_recovered() {
         scene(&mut drive);
         drive.lose_power();
         drive.assert_content_ids(&ids);
-        drive.churn_entries();
-        drive.collect_all();
+        drive.supersede_reverse_map_entries();
+        drive.collect_until_no_victim_is_left();
         drive.lose_power();
         drive.assert_content_ids(&ids);
         run_with_every_power_cut(
@@ -289,7 +289,7 @@ fn no_remapped_page_is_lost_at_any_power_cut_during_gc() {
             |drive| {
                 drive.assert_content_ids(&ids);
                 // GC runs again, in the state that the cut left.
-                drive.collect_all();
+                drive.collect_until_no_victim_is_left();
                 drive.assert_content_ids(&ids);
             },
         );
@@ -302,7 +302,7 @@ fn no_remapped_page_is_lost_at_any_power_cut_during_gc() {
 /// implementation: an entry is valid if its page exists, so recovery maps a logical page to unrelated content.
 #[test]
 fn a_reverse_map_entry_is_void_once_the_page_that_it_named_is_erased() {
-    let part = segment_reverse_map(1536);
+    let part = reverse_map_in_nvram_segments(1536);
     let scene = |drive: &mut Drive| {
         fill_block_0(drive);
         drive.remap(10, 0, Copy);
@@ -323,7 +323,7 @@ fn a_reverse_map_entry_is_void_once_the_page_that_it_named_is_erased() {
             drive.write(k % 4, 20 + (k % 4) as u8);
             drive.write(16, 1);
             drive.trim(16);
-            drive.collect_all();
+            drive.collect_until_no_victim_is_left();
         }
         drive.lose_power();
         drive.assert_content_ids(&[(10, 0), (11, 44), (12, 45), (0, 20), (4, 44)]);
@@ -352,7 +352,7 @@ fn recovery_prefers_gc_copies_to_the_pages_of_their_victim() {
         drive.write(3, 23);
     };
     let ids = [(0, 20), (1, 2), (2, 0), (3, 23), (10, 1), (11, 1), (12, 2), (13, 3)];
-    let mut before = DriveOptions::with_reverse_map(segment_reverse_map(1536)).build_drive();
+    let mut before = DriveOptions::with_reverse_map(reverse_map_in_nvram_segments(1536)).build_drive();
     scene(&mut before);
     let at_erase = (0..).map_while(|cut_at| {
         let mut drive = before.clone();
@@ -362,19 +362,19 @@ fn recovery_prefers_gc_copies_to_the_pages_of_their_victim() {
     });
     let mut drive = at_erase.last().expect("a collection ends with an erase");
     drive.device.ftl_mut().store_mut().nand_mut().restore_power(None);
-    drive.zero_segments_of(0);
+    drive.clear_nvram_segments_of_block(0);
     drive.restore_power_and_recover();
     assert_eq!(drive.valid_pages(0), 0, "the victim's pages are older than their copies");
     drive.assert_content_ids(&ids);
-    drive.collect_all();
+    drive.collect_until_no_victim_is_left();
     drive.lose_power();
     drive.assert_content_ids(&ids);
 }
 
-/// Requirement M23: recovery finds pages of open blocks, and remaps to them. Naive implementation: recovery reads only
-/// the metadata of closed blocks.
+/// Recovery finds the pages of open blocks, and also the remaps whose target page is in an open block. Naive
+/// implementation: recovery reads only the metadata of closed blocks.
 #[test]
-fn recovery_finds_pages_of_open_blocks_and_remaps_to_them() {
+fn recovery_finds_pages_of_open_blocks_and_the_remaps_that_refer_to_them() {
     for part in nvram_reverse_maps() {
         let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         (0..3).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
@@ -391,24 +391,25 @@ fn recovery_finds_pages_of_open_blocks_and_remaps_to_them() {
             drive.assert_content_ids(&[(0, 1), (1, 0), (2, 3), (10, 1), (11, 2)]);
         }
         (3..9).for_each(|lpn| drive.write(lpn, 4));
-        drive.collect_all();
+        drive.collect_until_no_victim_is_left();
         drive.lose_power();
         drive.assert_content_ids(&[(0, 1), (1, 0), (2, 3), (3, 4), (10, 1), (11, 2)]);
     }
 }
 
-/// Requirement M32: an NVRAM segment of which only one of the two head words was stored is free. Naive implementation:
-/// one word is taken for a head. In this test it would be the first segment of its block's entries, and end their list
-/// before the first entry.
+/// An NVRAM segment of which only one of the two head words was stored is free. Naive implementation: one word is taken
+/// for a head. In this test, the free segment would then become the first and only segment in the list of its block,
+/// and the entries of the block would be lost.
 #[test]
 fn an_nvram_segment_with_a_torn_head_is_free() {
     /// Number of NVRAM segments.
     const SEGMENTS: u64 = 24;
     let mut drive =
-        DriveOptions::with_reverse_map(segment_reverse_map(SEGMENTS * SEGMENT_BYTES as u64)).build_drive();
+        DriveOptions::with_reverse_map(reverse_map_in_nvram_segments(SEGMENTS * NVRAM_SEGMENT_BYTES as u64))
+            .build_drive();
     fill_block_0(&mut drive);
     drive.remap(10, 0, Copy);
-    let words = SEGMENT_BYTES as usize / 8;
+    let words = NVRAM_SEGMENT_BYTES as usize / 8;
     let head = [0, 1].map(|word| drive.device.ftl().store().nand().nvram()[word]);
     for (segment, word) in [(SEGMENTS as usize - 1, 0), (SEGMENTS as usize - 2, 1)] {
         let nand = drive.device.ftl_mut().store_mut().nand_mut();
@@ -428,8 +429,8 @@ fn an_nvram_segment_with_a_torn_head_is_free() {
 fn power_losses_make_no_nvram_segment_unusable() {
     for outcome in CutOutcome::ALL {
         let mut drive = DriveOptions {
-            cut_outcome: outcome,
-            ..DriveOptions::with_reverse_map(segment_reverse_map(24 * SEGMENT_BYTES as u64))
+            power_cut_outcome: outcome,
+            ..DriveOptions::with_reverse_map(reverse_map_in_nvram_segments(24 * NVRAM_SEGMENT_BYTES as u64))
         }
         .build_drive();
         fill_block_0(&mut drive);
@@ -441,8 +442,8 @@ fn power_losses_make_no_nvram_segment_unusable() {
             assert!(outcome.is_err_and(|error| error.is_power_loss()));
             drive.restore_power_and_recover();
         }
-        drive.churn_entries();
-        assert_eq!(drive.demotion_counts(), (0, 0), "every bind found room");
+        drive.supersede_reverse_map_entries();
+        assert_eq!(drive.demotions_by_max_referrers_and_full_map(), (0, 0), "every bind found room");
     }
 }
 
@@ -456,7 +457,7 @@ fn the_reverse_map_entries_of_a_chain_belong_to_one_erase_unit() {
     let superblocks = Geometry { superblock_planes: 2, ..planes.clone() };
     for (geometry, heads) in [(planes, 2), (superblocks, 1)] {
         let mut drive =
-            DriveOptions { geometry, ..DriveOptions::with_reverse_map(segment_reverse_map(1536)) }
+            DriveOptions { geometry, ..DriveOptions::with_reverse_map(reverse_map_in_nvram_segments(1536)) }
                 .build_drive();
         (0..8).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
         let written = drive.nvram_written_bytes();

@@ -1,11 +1,13 @@
 //! Tests of write amplification under uniform random writes against closed forms.
 //!
-//! With a = physical / logical, u = 1 / a and b pages per block:
-//! - FIFO cleaning: `A = a / (a + W0(-a exp(-a)))` (Desnoyers, SYSTOR 2012);
-//! - greedy at finite b: m and tau with `u = (b - m + m tau) / (b (H_b - H_m + tau))`, `X = m - m tau`,
-//!   `A = b / (b - X)`, with H the harmonic numbers;
-//! - d random choices: `S_{b+1} = 0`, `(b - X) i (S_i - S_{i+1}) / (u b) = 1 - S_i^d`, X such that the sum of all `S_i`
-//!   is `u b` (Van Houdt, SIGMETRICS 2013); d = 1 gives `A = 1 / (1 - u)`.
+//! A is the write amplification, u the utilisation (logical / physical pages), a its inverse, b the number of pages per
+//! block, and X the mean number of valid pages of a victim:
+//! - FIFO cleaning: `A = a / (a + W0(-a exp(-a)))` (Desnoyers, SYSTOR 2012), with W0 the Lambert W function;
+//! - greedy: `A = b / (b - X)`, `X = m - m tau`, with the integer m and the number tau from 0 to 1 / m that satisfy
+//!   `u = (b - m + m tau) / (b (H_b - H_m + tau))`, with H the harmonic numbers;
+//! - d random choices: `A = b / (b - X)`, with `S_i` the share of blocks that have at least i valid pages,
+//!   `S_{b+1} = 0`, `(b - X) i (S_i - S_{i+1}) / (u b) = 1 - S_i^d`, and X such that the sum of all `S_i` is `u b` (Van
+//!   Houdt, SIGMETRICS 2013); d = 1 gives `A = 1 / (1 - u)`.
 //!
 //! The formulas include neither free blocks nor partly written ones. So u is the *effective* utilisation: free blocks
 //! and the unwritten part of open blocks, averaged over the measurement, are subtracted from the physical space.
@@ -18,7 +20,7 @@ use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::design::{DftlOptions, GeckoFtlOptions, Parts, dftl, geckoftl, page_map};
 use wearwell::gc::{GcOptions, GreedyTieBreak, VictimPolicy};
 use wearwell::mapping::AnyMapping;
-use wearwell::nand::{Geometry, RetainedFields, SimNand};
+use wearwell::nand::{Geometry, RetainedPageFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::validity::{GeckoOptions, MergeMode};
 use wearwell::{Device, DeviceOptions};
@@ -26,7 +28,7 @@ use wearwell::{Device, DeviceOptions};
 /// Number of times that the unused space is sampled during one measurement.
 const SAMPLES: u64 = 4000;
 /// Over-provisioning values under test, each computed as physical / logical size - 1.
-const SPARES: [f64; 4] = [0.07, 0.15, 0.28, 0.4286];
+const OVER_PROVISIONING_SHARES: [f64; 4] = [0.07, 0.15, 0.28, 0.4286];
 
 /// Returns the harmonic number of `n`, the sum of 1/k for k from 1 to `n`.
 fn harmonic(n: u32) -> f64 {
@@ -42,16 +44,16 @@ fn bisect(mut low: f64, mut high: f64, value: impl Fn(f64) -> f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Computes the write amplification of FIFO cleaning at utilisation `u` (logical / physical pages). The valid share v
-/// of a victim satisfies u = (1 - v) / -ln v, which is the Lambert form solved for v.
-fn fifo(u: f64) -> f64 {
+/// Computes the write amplification of FIFO cleaning at utilisation `u` (logical / physical pages), which is `1 / (1 -
+/// v)`. The valid share v of a victim satisfies `u = (1 - v) / -ln v`.
+fn fifo_write_amplification(u: f64) -> f64 {
     let valid = bisect(1e-12, 1.0 - 1e-12, |v| u - (1.0 - v) / -v.ln());
     1.0 / (1.0 - valid)
 }
 
 /// Computes the write amplification of greedy GC with `b` pages per block at utilisation `u` (logical / physical
 /// pages), by the mean-field model of Desnoyers.
-fn greedy(b: u32, u: f64) -> f64 {
+fn greedy_write_amplification(b: u32, u: f64) -> f64 {
     let pages = b as f64;
     for m in 1..=b {
         let full = harmonic(b) - harmonic(m);
@@ -70,7 +72,7 @@ fn greedy(b: u32, u: f64) -> f64 {
 
 /// Returns the expected number of valid pages of a block in the mean-field model of GC that takes the best of `d`
 /// random blocks. Blocks have `b` pages, `u` is the utilisation, and a victim has `valid` valid pages on average.
-fn occupancy(b: u32, u: f64, d: u32, valid: f64) -> f64 {
+fn expected_valid_pages_per_block(b: u32, u: f64, d: u32, valid: f64) -> f64 {
     let pages = b as f64;
     let mut above = 0.0;
     let mut sum = 0.0;
@@ -84,20 +86,20 @@ fn occupancy(b: u32, u: f64, d: u32, valid: f64) -> f64 {
 
 /// Computes the write amplification of GC that takes the best of `d` random blocks, with `b` pages per block at
 /// utilisation `u` (logical / physical pages).
-fn d_choices(b: u32, u: f64, d: u32) -> f64 {
+fn d_choices_write_amplification(b: u32, u: f64, d: u32) -> f64 {
     let pages = b as f64;
     // The more valid pages a victim has, the slower the turnover, and the fuller the blocks.
-    let valid = bisect(0.0, pages - 1e-9, |valid| u * pages - occupancy(b, u, d, valid));
+    let valid = bisect(0.0, pages - 1e-9, |valid| u * pages - expected_valid_pages_per_block(b, u, d, valid));
     pages / (pages - valid)
 }
 
-/// Results of a measurement.
-struct Measured {
+/// Write amplification measured in a run, and the utilisation at which it was measured.
+struct MeasuredWriteAmplification {
     /// Write amplification: programs per host page write.
     amplification: f64,
     /// Effective utilisation: logical pages divided by the physical pages without those that are free or not yet
     /// written.
-    utilisation: f64,
+    effective_utilisation: f64,
 }
 
 /// Device under test, to which pages are written at random.
@@ -105,9 +107,9 @@ struct Run {
     /// Device under test, without bytes of page contents.
     device: Device<SimNand>,
     /// Number of logical pages.
-    logical: u32,
+    logical_pages: u32,
     /// State of the random generator.
-    state: u64,
+    random_state: u64,
 }
 
 impl Run {
@@ -125,11 +127,11 @@ impl Run {
             superblock_planes: 1,
         };
         #[expect(clippy::cast_sign_loss)]
-        let logical = (geometry.pages() as f64 / (1.0 + spare)) as u32;
-        let nand = SimNand::new(geometry, RetainedFields::default());
-        let device = Device::new(nand, logical, parts, DeviceOptions::default()).expect("it fits");
-        let mut run = Self { device, logical, state: 1 };
-        (0..logical).for_each(|lpn| run.write(lpn));
+        let logical_pages = (geometry.pages() as f64 / (1.0 + spare)) as u32;
+        let nand = SimNand::new(geometry, RetainedPageFields::default());
+        let device = Device::new(nand, logical_pages, parts, DeviceOptions::default()).expect("it fits");
+        let mut run = Self { device, logical_pages, random_state: 1 };
+        (0..logical_pages).for_each(|lpn| run.write(lpn));
         run
     }
 
@@ -142,8 +144,8 @@ impl Run {
     /// Overwrites `writes` logical pages, drawn uniformly at random.
     fn overwrite(&mut self, writes: u64) {
         for _ in 0..writes {
-            self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let lpn = ((mix_bits(self.state) >> 32) * self.logical as u64) >> 32;
+            self.random_state = self.random_state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let lpn = ((mix_bits(self.random_state) >> 32) * self.logical_pages as u64) >> 32;
             self.write(lpn as u32);
         }
     }
@@ -151,20 +153,21 @@ impl Run {
     /// Overwrites `writes` random logical pages, nine in ten of them from the first tenth of the pages.
     fn overwrite_skewed(&mut self, writes: u64) {
         for _ in 0..writes {
-            self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let drawn = mix_bits(self.state);
-            let tenth = u64::from(self.logical / 10);
+            self.random_state = self.random_state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let drawn = mix_bits(self.random_state);
+            let tenth = u64::from(self.logical_pages / 10);
             let (first, pages) =
-                if drawn % 10 < 9 { (0, tenth) } else { (tenth, u64::from(self.logical) - tenth) };
+                if drawn % 10 < 9 { (0, tenth) } else { (tenth, u64::from(self.logical_pages) - tenth) };
             self.write((first + (((drawn >> 32) * pages) >> 32)) as u32);
         }
     }
 
-    /// Overwrites random pages `warm` times the logical size. Then measures write amplification and utilisation while
-    /// it overwrites random pages `stretch` times the logical size.
-    fn measure(&mut self, warm: f64, stretch: f64) -> Measured {
+    /// Overwrites random pages, first `warm` times as many as there are logical pages, without measurement. Then
+    /// measures write amplification and utilisation during `stretch` times as many overwrites as there are logical
+    /// pages.
+    fn measure_write_amplification(&mut self, warm: f64, stretch: f64) -> MeasuredWriteAmplification {
         #[expect(clippy::cast_sign_loss)]
-        let pages = |times: f64| (self.logical as f64 * times) as u64;
+        let pages = |times: f64| (self.logical_pages as f64 * times) as u64;
         let (warm, stretch) = (pages(warm), pages(stretch));
         self.overwrite(warm);
         self.device.ftl_mut().clear_stats();
@@ -177,21 +180,21 @@ impl Run {
                 + store.unprogrammed_pages_of_open_blocks()) as f64;
         }
         let physical = self.device.ftl().store().geometry().pages() as f64;
-        Measured {
+        MeasuredWriteAmplification {
             amplification: self.device.ftl().stats().write_amplification(),
-            utilisation: self.logical as f64 / (physical - unused / SAMPLES as f64),
+            effective_utilisation: self.logical_pages as f64 / (physical - unused / SAMPLES as f64),
         }
     }
 }
 
 /// Returns a page map with this victim policy.
-fn collected_by(policy: VictimPolicy) -> Parts {
+fn page_map_with_victim_policy(policy: VictimPolicy) -> Parts {
     page_map(GcOptions { policy, ..GcOptions::default() })
 }
 
 /// Returns the number of overwrites after a sequential fill until write amplification is steady, in multiples of the
 /// logical size. It depends on the over-provisioning `spare`.
-fn transient(spare: f64) -> f64 {
+fn transient_drive_writes(spare: f64) -> f64 {
     if spare < 0.2 { 1.0 } else { 2.5 }
 }
 
@@ -205,7 +208,7 @@ fn assert_close(what: &str, measured: f64, expected: f64, percent: f64) {
 #[test]
 fn closed_forms_of_write_amplification_give_the_published_values() {
     for (spare, expected) in [(0.07, 7.8172), (0.15, 4.0160), (0.28, 2.4814)] {
-        assert!((fifo(1.0 / (1.0 + spare)) - expected).abs() < 1e-4);
+        assert!((fifo_write_amplification(1.0 / (1.0 + spare)) - expected).abs() < 1e-4);
     }
     let table = [
         (0.07, [7.0099, 7.3916, 7.5969]),
@@ -214,13 +217,20 @@ fn closed_forms_of_write_amplification_give_the_published_values() {
     ];
     for (spare, row) in table {
         for (b, expected) in [64, 128, 256].into_iter().zip(row) {
-            assert!((greedy(b, 1.0 / (1.0 + spare)) - expected).abs() < 1e-4, "b = {b}, spare {spare}");
+            assert!(
+                (greedy_write_amplification(b, 1.0 / (1.0 + spare)) - expected).abs() < 1e-4,
+                "b = {b}, spare {spare}"
+            );
         }
     }
     for u in [0.7, 0.85, 0.93] {
-        assert!((d_choices(64, u, 1) - 1.0 / (1.0 - u)).abs() < 1e-6, "random cleaning at {u}");
         assert!(
-            (d_choices(64, u, 1000) / greedy(64, u) - 1.0).abs() < 0.005,
+            (d_choices_write_amplification(64, u, 1) - 1.0 / (1.0 - u)).abs() < 1e-6,
+            "random cleaning at {u}"
+        );
+        assert!(
+            (d_choices_write_amplification(64, u, 1000) / greedy_write_amplification(64, u) - 1.0).abs()
+                < 0.005,
             "many choices are greedy at {u}"
         );
     }
@@ -229,10 +239,11 @@ fn closed_forms_of_write_amplification_give_the_published_values() {
 #[test]
 fn write_amplification_of_greedy_gc_follows_the_mean_field_model() {
     for b in [64, 128, 256] {
-        for spare in SPARES {
-            let measured = Run::new([8192, b, 4096], spare, &collected_by(VictimPolicy::Greedy))
-                .measure(transient(spare), 1.0);
-            let expected = greedy(b, measured.utilisation);
+        for spare in OVER_PROVISIONING_SHARES {
+            let measured =
+                Run::new([8192, b, 4096], spare, &page_map_with_victim_policy(VictimPolicy::Greedy))
+                    .measure_write_amplification(transient_drive_writes(spare), 1.0);
+            let expected = greedy_write_amplification(b, measured.effective_utilisation);
             assert_close(&format!("greedy, b = {b}, spare {spare}"), measured.amplification, expected, 0.5);
         }
     }
@@ -245,9 +256,9 @@ fn collecting_the_oldest_of_equal_victims_costs_less_under_skewed_writes() {
     let [newest, oldest] = [GreedyTieBreak::Newest, GreedyTieBreak::Oldest].map(|tie_break| {
         let mut run =
             Run::new([2048, 64, 4096], 0.15, &page_map(GcOptions { tie_break, ..GcOptions::default() }));
-        run.overwrite_skewed(4 * u64::from(run.logical));
+        run.overwrite_skewed(4 * u64::from(run.logical_pages));
         run.device.ftl_mut().clear_stats();
-        run.overwrite_skewed(4 * u64::from(run.logical));
+        run.overwrite_skewed(4 * u64::from(run.logical_pages));
         run.device.ftl().stats().write_amplification()
     });
     println!("write amplification: newest {newest:.4}, oldest {oldest:.4}");
@@ -256,10 +267,10 @@ fn collecting_the_oldest_of_equal_victims_costs_less_under_skewed_writes() {
 
 #[test]
 fn write_amplification_of_fifo_gc_follows_its_lambert_w_form() {
-    for spare in SPARES {
-        let measured = Run::new([8192, 64, 4096], spare, &collected_by(VictimPolicy::Fifo))
-            .measure(transient(spare), 1.0);
-        let expected = fifo(measured.utilisation);
+    for spare in OVER_PROVISIONING_SHARES {
+        let measured = Run::new([8192, 64, 4096], spare, &page_map_with_victim_policy(VictimPolicy::Fifo))
+            .measure_write_amplification(transient_drive_writes(spare), 1.0);
+        let expected = fifo_write_amplification(measured.effective_utilisation);
         assert_close(&format!("FIFO, spare {spare}"), measured.amplification, expected, 1.0);
     }
 }
@@ -267,10 +278,11 @@ fn write_amplification_of_fifo_gc_follows_its_lambert_w_form() {
 #[test]
 fn write_amplification_of_d_choices_gc_follows_its_mean_field_model() {
     for d in [1, 2, 5, 10] {
-        for spare in SPARES {
-            let parts = collected_by(VictimPolicy::DChoices { random_candidates: d });
-            let measured = Run::new([8192, 64, 4096], spare, &parts).measure(transient(spare) + 1.0, 1.0);
-            let expected = d_choices(64, measured.utilisation, d);
+        for spare in OVER_PROVISIONING_SHARES {
+            let parts = page_map_with_victim_policy(VictimPolicy::DChoices { random_candidates: d });
+            let measured = Run::new([8192, 64, 4096], spare, &parts)
+                .measure_write_amplification(transient_drive_writes(spare) + 1.0, 1.0);
+            let expected = d_choices_write_amplification(64, measured.effective_utilisation, d);
             assert_close(&format!("{d} choices, spare {spare}"), measured.amplification, expected, 1.0);
         }
     }
@@ -291,15 +303,16 @@ fn translation_traffic_of_dftl_follows_cache_entries_per_translation_page() {
         let cache_entries = (tpt * entries_per_page) as u32;
         let parts = dftl(GcOptions::default(), DftlOptions { cache_entries });
         let mut run = Run::new(layout, 0.28, &parts);
-        run.measure(2.0, 1.0);
+        run.measure_write_amplification(2.0, 1.0);
         compare_translation_traffic(&run, cache_entries);
     }
 }
 
-/// With a lazy map (GeckoFTL) the formula is that of DFTL without reads for cache misses, because a write that misses
-/// the cache reads nothing. Checkpoints write entries that would soon be evicted anyway, so they add nothing.
+/// Reads and writes of translation pages with a lazy map (GeckoFTL) follow the formula for DFTL (see the test of DFTL)
+/// without the reads for cache misses, because a write that misses the cache reads nothing. Checkpoints write entries
+/// that would soon be evicted anyway, so they add nothing.
 #[test]
-fn translation_traffic_of_a_lazy_map_follows_cache_entries_per_translation_page() {
+fn geckoftl_translation_page_traffic_equals_the_dftl_formula_without_miss_reads() {
     let layout = [8192, 16, 512];
     for entries_per_page in [0.5, 1.43, 4.0] {
         let tpt = (8192.0 * 16.0 / 1.28 / 128.0_f64).ceil();
@@ -308,7 +321,7 @@ fn translation_traffic_of_a_lazy_map_follows_cache_entries_per_translation_page(
         let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
         let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko });
         let mut run = Run::new(layout, 0.28, &parts);
-        run.measure(2.0, 1.0);
+        run.measure_write_amplification(2.0, 1.0);
         let AnyMapping::Cached(mapping) = run.device.ftl().mapping() else { panic!("the map is on flash") };
         let (counts, stats) = (mapping.counts(), run.device.ftl().stats());
         let per_write = |count: u64| count as f64 / stats.host_page_writes as f64;

@@ -9,7 +9,7 @@ mod traced;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use reference::Reference;
+use reference::NaiveTimingSimulator;
 use wearwell::address::PlaneId;
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::operation::{Cause, FlashOp, NVRAM_LINE_BYTES, OpKind};
@@ -18,7 +18,7 @@ use wearwell::timing::{
     TimingEngine, TimingMode, TimingOptions,
 };
 
-use crate::common::exploration_interval;
+use crate::common::test_case_interval;
 
 /// Read time of a page (tR), nanoseconds.
 const READ_NS: u64 = 45_000;
@@ -55,7 +55,7 @@ fn op(kind: OpKind, cause: Cause, plane: u32) -> FlashOp {
         cause,
         ops_back_to_dependency: 0,
         transfer_bytes: bytes,
-        copy_or_nvram_line_count: 1,
+        copied_page_or_nvram_line_count: 1,
     }
 }
 
@@ -70,12 +70,13 @@ fn program(plane: u32) -> FlashOp {
 }
 
 /// Returns a flash operation for GC on a plane.
-fn gc(kind: OpKind, plane: u32) -> FlashOp {
+fn gc_op(kind: OpKind, plane: u32) -> FlashOp {
     op(kind, Cause::Gc, plane)
 }
 
-/// Returns the operation, which must start after the end of the operation `back` places before it in its list.
-fn after(back: u16, op: FlashOp) -> FlashOp {
+/// Returns `op` with a dependency: it starts only after the end of the operation that is `back` positions earlier in
+/// the list.
+fn with_dependency(back: u16, op: FlashOp) -> FlashOp {
     FlashOp { ops_back_to_dependency: back, ..op }
 }
 
@@ -86,7 +87,7 @@ fn keeping_completions() -> TimingOptions {
 
 /// Returns options by which reads suspend programs and erases, each at most `max_suspensions_per_op` times. A resumed
 /// operation takes `overhead_ns` nanoseconds longer.
-fn suspending(overhead_ns: u64, max_suspensions_per_op: u32) -> TimingOptions {
+fn options_with_suspension(overhead_ns: u64, max_suspensions_per_op: u32) -> TimingOptions {
     TimingOptions {
         suspension: Some(SuspensionOptions { resume_overhead_ns: overhead_ns, max_suspensions_per_op }),
         ..keeping_completions()
@@ -97,7 +98,12 @@ fn suspending(overhead_ns: u64, max_suspensions_per_op: u32) -> TimingOptions {
 type Script<'a> = &'a [(u64, &'a [FlashOp])];
 
 /// Returns the completion time of each request of a script, nanoseconds, in ascending order, with this timing model.
-fn times_in(mode: TimingMode, geometry: &Geometry, options: TimingOptions, script: Script) -> Vec<u64> {
+fn completion_times_with_engine_ns(
+    mode: TimingMode,
+    geometry: &Geometry,
+    options: TimingOptions,
+    script: Script,
+) -> Vec<u64> {
     let mut timing = TimingEngine::new(mode, geometry, FLASH, options);
     for &(arrival, ops) in script {
         timing.submit(RequestKind::Write, arrival, ops);
@@ -110,8 +116,8 @@ fn times_in(mode: TimingMode, geometry: &Geometry, options: TimingOptions, scrip
 }
 
 /// Returns the completion time of each request of a script, nanoseconds, in ascending order, with the event engine.
-fn times(geometry: &Geometry, options: TimingOptions, script: Script) -> Vec<u64> {
-    times_in(TimingMode::Event, geometry, options, script)
+fn completion_times_ns(geometry: &Geometry, options: TimingOptions, script: Script) -> Vec<u64> {
+    completion_times_with_engine_ns(TimingMode::Event, geometry, options, script)
 }
 
 #[test]
@@ -129,7 +135,7 @@ fn an_idle_device_answers_in_exactly_the_datasheet_time() {
             let mut timing = TimingEngine::new(mode, &geometry(2, 2, 1), flash, keeping_completions());
             timing.submit(RequestKind::Read, 7, &[FlashOp { transfer_bytes: bytes, ..read(3) }]);
             timing.submit(RequestKind::Write, 10_000_000, &[FlashOp { transfer_bytes: bytes, ..program(3) }]);
-            timing.submit(RequestKind::Trim, 20_000_000, &[gc(OpKind::Erase, 0)]);
+            timing.submit(RequestKind::Trim, 20_000_000, &[gc_op(OpKind::Erase, 0)]);
             timing.run_to_completion_ns();
             let mut done = timing.take_completions();
             done.sort();
@@ -159,7 +165,7 @@ fn controller_overhead_is_added_once_per_request() {
     let options = TimingOptions { controller_overhead_ns: 3000, ..keeping_completions() };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let script: Script = &[(0, &[]), (100, &[read(0), read(1)])];
-        let found = times_in(mode, &geometry(2, 1, 1), options.clone(), script);
+        let found = completion_times_with_engine_ns(mode, &geometry(2, 1, 1), options.clone(), script);
         assert_eq!(found, [3000, 100 + READ_NS + TRANSFER_NS + 3000]);
     }
 }
@@ -200,10 +206,10 @@ fn the_open_loop_option_changes_no_completion_time() {
     }
 }
 
-/// Requirement D12 (Delta-FTL, section 3.3.2): a delta takes sensing, transfer and encoding, which use chip, bus and
-/// processor one after the other. So `n` deltas pending on one chip take `n` times the longest of these: 25 us of
-/// sensing, 40 us of transfer, or the encoding time at 304, 619 and 934 MHz. If codec units are unlimited, all deltas
-/// are encoded in parallel.
+/// A delta is made in three steps: sensing on the chip, transfer on the bus, encoding on the processor (Delta-FTL,
+/// section 3.3.2). The steps of successive deltas overlap, as in a pipeline, so `n` deltas of one chip take `n` times
+/// the longest step: 25 us of sensing, 40 us of transfer, or the encoding time at 304, 619 and 934 MHz. If codec units
+/// are unlimited, all deltas are encoded in parallel.
 #[test]
 fn deltas_pending_on_one_chip_each_take_the_longest_of_sensing_transfer_and_encoding() {
     let flash = FlashTiming { read_ns: 25_000, transfer_ps_per_byte: 40_000_000 / 4096, ..FLASH };
@@ -215,7 +221,7 @@ fn deltas_pending_on_one_chip_each_take_the_longest_of_sensing_transfer_and_enco
             let mut timing = TimingEngine::new(mode, &geometry(1, 1, 4), flash, options);
             let codec_ns = (encode_us * 1000.0) as u64;
             let work = ControllerWork {
-                parallel_work_ns: codec_ns,
+                work_parallel_to_other_requests_ns: codec_ns,
                 delta_codec_work_ns: codec_ns,
                 nvram_store_ns: 0,
             };
@@ -246,7 +252,7 @@ fn controller_work_of_requests_overlaps_and_their_nvram_work_does_not() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = TimingEngine::new(mode, &geometry(1, 1, 1), FLASH, keeping_completions());
         let work = |own_ns, nvram_ns| ControllerWork {
-            parallel_work_ns: own_ns,
+            work_parallel_to_other_requests_ns: own_ns,
             nvram_store_ns: nvram_ns,
             delta_codec_work_ns: 0,
         };
@@ -269,14 +275,14 @@ fn controller_work_of_requests_overlaps_and_their_nvram_work_does_not() {
 
 #[test]
 fn a_read_modify_write_programs_after_its_read() {
-    let rmw = [read(0), after(1, program(1))];
+    let rmw = [read(0), with_dependency(1, program(1))];
     assert_eq!(
-        times(&geometry(2, 1, 1), keeping_completions(), &[(0, &rmw)]),
+        completion_times_ns(&geometry(2, 1, 1), keeping_completions(), &[(0, &rmw)]),
         [READ_NS + TRANSFER_NS + TRANSFER_NS + PROGRAM_NS]
     );
-    let same_die = [read(0), after(1, program(0))];
+    let same_die = [read(0), with_dependency(1, program(0))];
     assert_eq!(
-        times(&geometry(1, 1, 1), keeping_completions(), &[(0, &same_die)]),
+        completion_times_ns(&geometry(1, 1, 1), keeping_completions(), &[(0, &same_die)]),
         [READ_NS + TRANSFER_NS + TRANSFER_NS + PROGRAM_NS]
     );
 }
@@ -285,11 +291,11 @@ fn a_read_modify_write_programs_after_its_read() {
 fn reads_of_two_dies_share_only_their_channel() {
     let both: Script = &[(0, &[read(0)]), (0, &[read(1)])];
     assert_eq!(
-        times(&geometry(1, 2, 1), keeping_completions(), both),
+        completion_times_ns(&geometry(1, 2, 1), keeping_completions(), both),
         [READ_NS + TRANSFER_NS, READ_NS + 2 * TRANSFER_NS]
     );
     assert_eq!(
-        times(&geometry(2, 1, 1), keeping_completions(), both),
+        completion_times_ns(&geometry(2, 1, 1), keeping_completions(), both),
         [READ_NS + TRANSFER_NS, READ_NS + TRANSFER_NS]
     );
 }
@@ -298,12 +304,12 @@ fn reads_of_two_dies_share_only_their_channel() {
 fn planes_of_a_die_work_in_parallel_only_with_independent_planes() {
     let both: Script = &[(0, &[read(0)]), (0, &[read(1)])];
     assert_eq!(
-        times(&geometry(1, 1, 2), keeping_completions(), both),
+        completion_times_ns(&geometry(1, 1, 2), keeping_completions(), both),
         [READ_NS + TRANSFER_NS, 2 * (READ_NS + TRANSFER_NS)]
     );
     let independent = TimingOptions { has_independent_planes: true, ..keeping_completions() };
     assert_eq!(
-        times(&geometry(1, 1, 2), independent, both),
+        completion_times_ns(&geometry(1, 1, 2), independent, both),
         [READ_NS + TRANSFER_NS, READ_NS + 2 * TRANSFER_NS]
     );
 }
@@ -312,10 +318,13 @@ fn planes_of_a_die_work_in_parallel_only_with_independent_planes() {
 fn a_read_waits_for_an_erase_or_suspends_it() {
     let script: Script = &[(0, &[op(OpKind::Erase, Cause::Host, 0)]), (1_000_000, &[read(0)])];
     let one_die = geometry(1, 1, 1);
-    assert_eq!(times(&one_die, keeping_completions(), script), [ERASE_NS, ERASE_NS + READ_NS + TRANSFER_NS]);
+    assert_eq!(
+        completion_times_ns(&one_die, keeping_completions(), script),
+        [ERASE_NS, ERASE_NS + READ_NS + TRANSFER_NS]
+    );
     let read_end = 1_000_000 + READ_NS + TRANSFER_NS;
     assert_eq!(
-        times(&one_die, suspending(20_000, 1), script),
+        completion_times_ns(&one_die, options_with_suspension(20_000, 1), script),
         [ERASE_NS + READ_NS + TRANSFER_NS + 20_000, read_end]
     );
 }
@@ -324,7 +333,7 @@ fn a_read_waits_for_an_erase_or_suspends_it() {
 fn the_number_of_suspensions_of_one_operation_is_bounded() {
     let erase = [op(OpKind::Erase, Cause::Host, 0)];
     let script: Script = &[(0, &erase), (100_000, &[read(0)]), (200_000, &[read(0)]), (300_000, &[read(0)])];
-    let found = times(&geometry(1, 1, 1), suspending(1000, 2), script);
+    let found = completion_times_ns(&geometry(1, 1, 1), options_with_suspension(1000, 2), script);
     let erase_end = ERASE_NS + 2 * (READ_NS + TRANSFER_NS + 1000);
     assert_eq!(
         found,
@@ -341,7 +350,7 @@ fn the_number_of_suspensions_of_one_operation_is_bounded() {
 #[test]
 fn a_read_arriving_during_a_program_transfer_suspends_the_program_when_its_cell_phase_starts() {
     let script: Script = &[(0, &[program(0)]), (1000, &[read(0)])];
-    let found = times(&geometry(1, 1, 1), suspending(500, 1), script);
+    let found = completion_times_ns(&geometry(1, 1, 1), options_with_suspension(500, 1), script);
     assert_eq!(
         found,
         [TRANSFER_NS + READ_NS + TRANSFER_NS + PROGRAM_NS + 500, TRANSFER_NS + READ_NS + TRANSFER_NS]
@@ -354,11 +363,14 @@ fn reads_are_served_before_queued_writes() {
     let one_die = geometry(1, 1, 1);
     let first = TRANSFER_NS + PROGRAM_NS;
     assert_eq!(
-        times(&one_die, keeping_completions(), script),
+        completion_times_ns(&one_die, keeping_completions(), script),
         [first, first + READ_NS + TRANSFER_NS + TRANSFER_NS + PROGRAM_NS, first + READ_NS + TRANSFER_NS]
     );
     let in_order = TimingOptions { prioritises_reads: false, ..keeping_completions() };
-    assert_eq!(times(&one_die, in_order, script), [first, 2 * first, 2 * first + READ_NS + TRANSFER_NS]);
+    assert_eq!(
+        completion_times_ns(&one_die, in_order, script),
+        [first, 2 * first, 2 * first + READ_NS + TRANSFER_NS]
+    );
 }
 
 #[test]
@@ -366,7 +378,7 @@ fn reads_get_the_channel_before_writes() {
     // Die 0 transfers a page until X. At that time die 1 (a program) has waited longer for the channel than die 2 (a
     // read).
     let script: Script = &[(0, &[read(2)]), (READ_NS - 10, &[program(0)]), (READ_NS - 5, &[program(1)])];
-    let found = times(&geometry(1, 3, 1), keeping_completions(), script);
+    let found = completion_times_ns(&geometry(1, 3, 1), keeping_completions(), script);
     assert_eq!(
         found,
         [
@@ -379,16 +391,16 @@ fn reads_get_the_channel_before_writes() {
 
 /// Returns the completion times of three background copies, and of a host read and a host write that arrive during the
 /// first copy.
-fn copies_and_host(options: TimingOptions) -> Vec<u64> {
-    let copy = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0))];
+fn completion_times_of_copies_and_host_ops_ns(options: TimingOptions) -> Vec<u64> {
+    let copy = [gc_op(OpKind::Read, 0), with_dependency(1, gc_op(OpKind::Program, 0))];
     let script: Script = &[(0, &copy.repeat(3)), (10, &[program(0)]), (20, &[read(0)])];
-    times(&geometry(1, 1, 1), options, script)
+    completion_times_ns(&geometry(1, 1, 1), options, script)
 }
 
 #[test]
 fn background_gc_yields_to_host_operations_between_pages() {
     let gc_read = READ_NS + TRANSFER_NS;
-    let found = copies_and_host(keeping_completions());
+    let found = completion_times_of_copies_and_host_ops_ns(keeping_completions());
     assert_eq!(
         found,
         [
@@ -405,7 +417,7 @@ fn background_gc_without_yielding_is_not_interrupted_by_host_operations() {
     let copies = 3 * (READ_NS + TRANSFER_NS + TRANSFER_NS + PROGRAM_NS);
     // The read still has priority over all queued operations; the write waits for all copies.
     assert_eq!(
-        copies_and_host(options),
+        completion_times_of_copies_and_host_ops_ns(options),
         [
             0,
             copies + (READ_NS + TRANSFER_NS) + (TRANSFER_NS + PROGRAM_NS),
@@ -424,7 +436,7 @@ fn a_gc_backlog_above_its_bound_is_served_before_reads() {
     };
     let ahead = (READ_NS + TRANSFER_NS) + (TRANSFER_NS + PROGRAM_NS) + (READ_NS + TRANSFER_NS);
     assert_eq!(
-        copies_and_host(options),
+        completion_times_of_copies_and_host_ops_ns(options),
         [0, ahead + (READ_NS + TRANSFER_NS) + (TRANSFER_NS + PROGRAM_NS), ahead + (READ_NS + TRANSFER_NS)]
     );
 }
@@ -435,27 +447,33 @@ fn a_gc_backlog_above_its_bound_is_served_before_reads() {
 fn a_gc_backlog_above_its_bound_alternates_with_reads() {
     // Programs wait until the backlog has fallen to its bound. Two reads that arrive during the first copy each wait
     // for one operation.
-    let copies = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0))].repeat(40);
+    let copies = [gc_op(OpKind::Read, 0), with_dependency(1, gc_op(OpKind::Program, 0))].repeat(40);
     let script: Script = &[(0, &copies), (10, &[read(0)]), (10, &[read(0)])];
     let options = TimingOptions { max_background_backlog_ops: 1, ..keeping_completions() };
     let first = (READ_NS + TRANSFER_NS) + (READ_NS + TRANSFER_NS);
     assert_eq!(
-        times(&geometry(1, 1, 1), options, script)[1..],
+        completion_times_ns(&geometry(1, 1, 1), options, script)[1..],
         [first, first + (TRANSFER_NS + PROGRAM_NS) + (READ_NS + TRANSFER_NS)]
     );
 }
 
-/// A write may go to a block that the FTL counts as free although its erase has not ended. Two blocks of two pages were
-/// collected, and the copies fill one. A device that keeps three free blocks has an erased page for the write. A device
-/// that keeps none has it after the first erase, when the page of the next copy has been read.
+/// A write may go to a block that counts as free although its erase has not ended. GC collects two blocks of two pages,
+/// of which one page each is valid, and the two copies fill one block. A device with three free blocks in reserve has
+/// an erased page for the write at once. A device without reserve has one only after the first erase, when the page of
+/// the next copy has been read.
 #[test]
 fn a_write_waits_for_the_erase_of_the_block_that_it_is_written_to() {
-    let victim = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0)];
+    let victim =
+        [gc_op(OpKind::Read, 0), with_dependency(1, gc_op(OpKind::Program, 0)), gc_op(OpKind::Erase, 0)];
     let collected = [victim, victim].concat();
     let script: Script = &[(0, &collected), (10, &[program(0)])];
     let completed_at_ns = |blocks| {
         let free_blocks = Some(FreeBlocksPerArray { free_blocks: blocks, pages_per_block: 2 });
-        times(&geometry(1, 1, 1), TimingOptions { free_blocks, ..keeping_completions() }, script)[1]
+        completion_times_ns(
+            &geometry(1, 1, 1),
+            TimingOptions { free_blocks, ..keeping_completions() },
+            script,
+        )[1]
     };
     let copy = (READ_NS + TRANSFER_NS) + (TRANSFER_NS + PROGRAM_NS);
     assert_eq!(
@@ -467,20 +485,24 @@ fn a_write_waits_for_the_erase_of_the_block_that_it_is_written_to() {
     );
 }
 
-/// Four collected victims give one block, which the host then writes, again and again. Before the first collection the
-/// free blocks that the FTL keeps are written. Each write waits for its share of a collection, never for a whole one.
+/// GC collects four victims to gain one block, which the host then fills; this is repeated. In the first round the host
+/// also fills the free blocks in reserve. Each write waits for its share of a collection, never for a whole one.
 #[test]
 fn a_write_waits_for_its_share_of_a_gc_collection_only() {
     let (pages_per_block, valid, blocks) = (64, 48, 2);
-    let copy = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0))];
-    let victim: Vec<FlashOp> = (0..valid).flat_map(|_| copy).chain([gc(OpKind::Erase, 0)]).collect();
+    let copy = [gc_op(OpKind::Read, 0), with_dependency(1, gc_op(OpKind::Program, 0))];
+    let victim: Vec<FlashOp> = (0..valid).flat_map(|_| copy).chain([gc_op(OpKind::Erase, 0)]).collect();
     let collection = victim.repeat(4);
     let write = [program(0)];
     let round: Vec<(u64, &[FlashOp])> =
         std::iter::once((0, &*collection)).chain((0..pages_per_block).map(|_| (0, &write[..]))).collect();
     let script = round.repeat(10);
     let free_blocks = Some(FreeBlocksPerArray { free_blocks: blocks, pages_per_block });
-    let done = times(&geometry(1, 1, 1), TimingOptions { free_blocks, ..keeping_completions() }, &script);
+    let done = completion_times_ns(
+        &geometry(1, 1, 1),
+        TimingOptions { free_blocks, ..keeping_completions() },
+        &script,
+    );
     let writes: Vec<u64> =
         done.iter().enumerate().filter(|(index, _)| index % 65 > 0).map(|(_, &at)| at).skip(64).collect();
     let longest = writes.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
@@ -494,27 +516,41 @@ fn a_write_waits_for_its_share_of_a_gc_collection_only() {
 #[test]
 fn reads_do_not_suspend_a_gc_backlog_above_its_bound() {
     // The second erase also starts before the read, because two are queued then; the third does not.
-    let erases = [gc(OpKind::Erase, 0); 3];
+    let erases = [gc_op(OpKind::Erase, 0); 3];
     let script: Script = &[(0, &erases), (10, &[read(0)])];
     let one_die = geometry(1, 1, 1);
-    let strict =
-        TimingOptions { max_background_backlog_ops: 1, background_delays_reads: true, ..suspending(0, 8) };
-    assert_eq!(times(&one_die, strict, script)[1], 2 * ERASE_NS + READ_NS + TRANSFER_NS);
-    assert_eq!(times(&one_die, suspending(0, 8), script)[1], 10 + READ_NS + TRANSFER_NS);
+    let strict = TimingOptions {
+        max_background_backlog_ops: 1,
+        background_delays_reads: true,
+        ..options_with_suspension(0, 8)
+    };
+    assert_eq!(completion_times_ns(&one_die, strict, script)[1], 2 * ERASE_NS + READ_NS + TRANSFER_NS);
+    assert_eq!(
+        completion_times_ns(&one_die, options_with_suspension(0, 8), script)[1],
+        10 + READ_NS + TRANSFER_NS
+    );
 }
 
 /// With foreground GC a write completes only after the GC that its request executes; without, it completes
 /// independently.
 #[test]
 fn foreground_gc_delays_the_write_that_needs_its_space() {
-    let list = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0), program(1)];
+    let list = [
+        gc_op(OpKind::Read, 0),
+        with_dependency(1, gc_op(OpKind::Program, 0)),
+        gc_op(OpKind::Erase, 0),
+        program(1),
+    ];
     let two_dies = geometry(2, 1, 1);
-    assert_eq!(times(&two_dies, keeping_completions(), &[(0, &list)]), [TRANSFER_NS + PROGRAM_NS]);
-    let blocking = TimingOptions { gc_blocks_requests: true, ..keeping_completions() };
+    assert_eq!(
+        completion_times_ns(&two_dies, keeping_completions(), &[(0, &list)]),
+        [TRANSFER_NS + PROGRAM_NS]
+    );
+    let blocking = TimingOptions { uses_foreground_gc: true, ..keeping_completions() };
     let gc_end = READ_NS + TRANSFER_NS + TRANSFER_NS + PROGRAM_NS + ERASE_NS;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         assert_eq!(
-            times_in(mode, &two_dies, blocking.clone(), &[(0, &list)]),
+            completion_times_with_engine_ns(mode, &two_dies, blocking.clone(), &[(0, &list)]),
             [gc_end + TRANSFER_NS + PROGRAM_NS]
         );
     }
@@ -523,10 +559,10 @@ fn foreground_gc_delays_the_write_that_needs_its_space() {
 /// With foreground GC a write waits only for the GC operations that precede it in the list of its request.
 #[test]
 fn foreground_gc_includes_no_copies_that_follow_the_host_operation() {
-    let list = [gc(OpKind::Read, 0), program(1), after(1, gc(OpKind::Program, 0))];
-    let blocking = TimingOptions { gc_blocks_requests: true, ..keeping_completions() };
+    let list = [gc_op(OpKind::Read, 0), program(1), with_dependency(1, gc_op(OpKind::Program, 0))];
+    let blocking = TimingOptions { uses_foreground_gc: true, ..keeping_completions() };
     assert_eq!(
-        times(&geometry(2, 1, 1), blocking, &[(0, &list)]),
+        completion_times_ns(&geometry(2, 1, 1), blocking, &[(0, &list)]),
         [READ_NS + TRANSFER_NS + TRANSFER_NS + PROGRAM_NS]
     );
 }
@@ -535,12 +571,13 @@ fn foreground_gc_includes_no_copies_that_follow_the_host_operation() {
 /// and the operations of this GC must not delay the next request.
 #[test]
 fn foreground_gc_without_a_host_operation_blocks_no_request() {
-    let collection = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0)];
-    let blocking = TimingOptions { gc_blocks_requests: true, ..keeping_completions() };
+    let collection =
+        [gc_op(OpKind::Read, 0), with_dependency(1, gc_op(OpKind::Program, 0)), gc_op(OpKind::Erase, 0)];
+    let blocking = TimingOptions { uses_foreground_gc: true, ..keeping_completions() };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let script: Script = &[(0, &collection), (1, &[program(1)])];
         assert_eq!(
-            times_in(mode, &geometry(2, 1, 1), blocking.clone(), script),
+            completion_times_with_engine_ns(mode, &geometry(2, 1, 1), blocking.clone(), script),
             [0, 1 + TRANSFER_NS + PROGRAM_NS],
             "{mode:?}"
         );
@@ -550,13 +587,13 @@ fn foreground_gc_without_a_host_operation_blocks_no_request() {
 /// A request whose only operation reads a page of the reverse-map log completes when this read ends, also with
 /// foreground GC.
 #[test]
-fn a_request_of_one_reverse_map_log_read_waits_for_that_read() {
+fn a_request_that_needs_only_a_reverse_map_log_read_completes_when_this_read_ends() {
     let log_read = op(OpKind::Read, Cause::RemapLog, 0);
-    for gc_blocks_requests in [false, true] {
+    for uses_foreground_gc in [false, true] {
         for mode in [TimingMode::Timeline, TimingMode::Event] {
-            let options = TimingOptions { gc_blocks_requests, ..keeping_completions() };
+            let options = TimingOptions { uses_foreground_gc, ..keeping_completions() };
             assert_eq!(
-                times_in(mode, &geometry(1, 1, 1), options, &[(0, &[log_read])]),
+                completion_times_with_engine_ns(mode, &geometry(1, 1, 1), options, &[(0, &[log_read])]),
                 [READ_NS + TRANSFER_NS],
                 "{mode:?}"
             );
@@ -569,16 +606,22 @@ fn operations_of_a_multi_plane_group_share_the_cell_time() {
     let options = TimingOptions { uses_multi_plane_ops: true, ..keeping_completions() };
     let die = geometry(1, 1, 4);
     let programs: Vec<FlashOp> = (0..4).map(program).collect();
-    assert_eq!(times(&die, options.clone(), &[(0, &programs)]), [4 * TRANSFER_NS + PROGRAM_NS]);
-    assert_eq!(times(&die, keeping_completions(), &[(0, &programs)]), [4 * (TRANSFER_NS + PROGRAM_NS)]);
+    assert_eq!(completion_times_ns(&die, options.clone(), &[(0, &programs)]), [4 * TRANSFER_NS + PROGRAM_NS]);
+    assert_eq!(
+        completion_times_ns(&die, keeping_completions(), &[(0, &programs)]),
+        [4 * (TRANSFER_NS + PROGRAM_NS)]
+    );
     let reads: Script = &[(0, &[read(0), read(1)]), (0, &[read(2)])];
     // The third read arrives at the same time, but after the first two have started.
     assert_eq!(
-        times(&die, options.clone(), reads),
+        completion_times_ns(&die, options.clone(), reads),
         [READ_NS + 2 * TRANSFER_NS, 2 * READ_NS + 3 * TRANSFER_NS]
     );
     // Two operations on one plane form two groups.
-    assert_eq!(times(&die, options, &[(0, &[program(0), program(0)])]), [2 * (TRANSFER_NS + PROGRAM_NS)]);
+    assert_eq!(
+        completion_times_ns(&die, options, &[(0, &[program(0), program(0)])]),
+        [2 * (TRANSFER_NS + PROGRAM_NS)]
+    );
 }
 
 #[test]
@@ -587,7 +630,7 @@ fn a_timed_write_buffer_acknowledges_writes_at_once_until_it_is_full() {
         TimingOptions { max_buffered_writes: 2, controller_overhead_ns: 100, ..keeping_completions() };
     let write = [program(0)];
     let script: Script = &[(0, &write), (0, &write), (0, &write), (0, &write)];
-    let found = times(&geometry(1, 1, 1), options, script);
+    let found = completion_times_ns(&geometry(1, 1, 1), options, script);
     assert_eq!(found, [100, 100, TRANSFER_NS + PROGRAM_NS + 100, 2 * (TRANSFER_NS + PROGRAM_NS) + 100]);
 }
 
@@ -640,7 +683,7 @@ fn at_queue_depth_one_throughput_is_one_over_latency() {
 
 /// Returns a random list of host and background operations. Some depend on an earlier operation of the list, and some
 /// transfer less than a page.
-fn random_list(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
+fn random_ops(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops = Vec::new();
     for index in 0..rng.random_range(0..7_u16) {
         let kind = match rng.random_range(0..10) {
@@ -650,7 +693,7 @@ fn random_list(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
         };
         let cause = [Cause::Host, Cause::Host, Cause::Gc, Cause::Translation][rng.random_range(0..4)];
         let back = if rng.random_bool(0.4) { rng.random_range(0..=index.min(3)) } else { 0 };
-        let mut flash_op = after(back, op(kind, cause, rng.random_range(0..planes)));
+        let mut flash_op = with_dependency(back, op(kind, cause, rng.random_range(0..planes)));
         if kind != OpKind::Erase && rng.random_bool(0.3) {
             flash_op.transfer_bytes = rng.random_range(64..20_000);
         }
@@ -659,12 +702,12 @@ fn random_list(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     ops
 }
 
-/// Returns random page copies, one after the other: within a plane as one batch, sometimes as reads and programs, or to
-/// another plane.
+/// Returns random page copies, one after the other. Copies within a plane are one batch or, sometimes, single reads and
+/// programs. Copies to another plane are single reads and programs.
 fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let source = rng.random_range(0..planes);
-    let mut copies = gc(OpKind::Copies, source);
-    copies.copy_or_nvram_line_count = rng.random_range(1..9);
+    let mut copies = gc_op(OpKind::Copies, source);
+    copies.copied_page_or_nvram_line_count = rng.random_range(1..9);
     if rng.random_bool(0.2) {
         copies.transfer_bytes /= 2;
     }
@@ -678,16 +721,16 @@ fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     if rng.random_bool(0.5) {
         program.plane = PlaneId(rng.random_range(0..planes));
     }
-    [read, program].repeat(copies.copy_or_nvram_line_count as usize)
+    [read, program].repeat(copies.copied_page_or_nvram_line_count as usize)
 }
 
 /// Returns a random list of page copies and other flash operations; no operation depends on a batch of copies.
-fn random_list_with_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
-    let mut ops = random_list(rng, planes);
+fn random_ops_with_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
+    let mut ops = random_ops(rng, planes);
     while rng.random_bool(0.5) {
         ops.extend(random_copies(rng, planes));
     }
-    for mut flash_op in random_list(rng, planes) {
+    for mut flash_op in random_ops(rng, planes) {
         let back = flash_op.ops_back_to_dependency.min(ops.len() as u16);
         let names_copies = back > 0 && ops[ops.len() - back as usize].kind == OpKind::Copies;
         flash_op.ops_back_to_dependency = if names_copies { 0 } else { back };
@@ -698,7 +741,7 @@ fn random_list_with_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<Fla
 
 /// Returns a list of flash operations with so many page copies of GC that most of the time the backlog of every flash
 /// array is longer than its bound.
-fn random_backlog(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
+fn random_ops_with_gc_backlog(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops: Vec<FlashOp> =
         (0..rng.random_range(0..4)).flat_map(|_| random_copies(rng, planes)).collect();
     for _ in 0..rng.random_range(1..3) {
@@ -711,8 +754,8 @@ fn random_backlog(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
 /// Returns a random list of flash operations with up to two GC collections. Each scans NVRAM for the referrers of its
 /// victim, some after reads of a reverse-map log on flash, before it copies pages and erases. Some are followed by a
 /// read and a program that clean the log.
-fn random_scans(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
-    let mut ops = random_list(rng, planes);
+fn random_ops_with_nvram_scans(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
+    let mut ops = random_ops(rng, planes);
     for _ in 0..rng.random_range(0..3) {
         let victim = rng.random_range(0..planes);
         if rng.random_bool(0.3) {
@@ -723,12 +766,12 @@ fn random_scans(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
         ops.push(FlashOp::nvram_scan(rng.random_bool(0.9).then_some(PlaneId(victim)), bytes));
         if rng.random_bool(0.8) {
             ops.extend(random_copies(rng, planes));
-            ops.push(gc(OpKind::Erase, victim));
+            ops.push(gc_op(OpKind::Erase, victim));
         }
         if rng.random_bool(0.3) {
             ops.extend([
                 op(OpKind::Read, Cause::RemapLog, 0),
-                after(1, op(OpKind::Program, Cause::RemapLog, 0)),
+                with_dependency(1, op(OpKind::Program, Cause::RemapLog, 0)),
             ]);
         }
         ops.push(program(rng.random_range(0..planes)));
@@ -738,21 +781,21 @@ fn random_scans(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
 
 /// Returns a random list of flash operations: mostly host writes, sometimes the copies of a GC victim and its erase.
 /// Copies stay in the plane or go to another, and the erase waits for the last copy.
-fn random_collections(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
+fn random_ops_with_gc_collections(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops = Vec::new();
     while rng.random_bool(0.3) {
         let victim = rng.random_range(0..planes);
         let copies = rng.random_range(0..8);
         if copies > 0 && rng.random_bool(0.5) {
-            ops.push(FlashOp { copy_or_nvram_line_count: copies, ..gc(OpKind::Copies, victim) });
+            ops.push(FlashOp { copied_page_or_nvram_line_count: copies, ..gc_op(OpKind::Copies, victim) });
         } else {
             let target = rng.random_range(0..planes);
             for _ in 0..copies {
-                ops.extend([gc(OpKind::Read, victim), after(1, gc(OpKind::Program, target))]);
+                ops.extend([gc_op(OpKind::Read, victim), with_dependency(1, gc_op(OpKind::Program, target))]);
             }
         }
         let waits = copies > 0 && rng.random_bool(0.8);
-        ops.push(after(u16::from(waits), gc(OpKind::Erase, victim)));
+        ops.push(with_dependency(u16::from(waits), gc_op(OpKind::Erase, victim)));
     }
     let kind = if rng.random_bool(0.1) { OpKind::Read } else { OpKind::Program };
     ops.extend((0..rng.random_range(1..4)).map(|_| op(kind, Cause::Host, rng.random_range(0..planes))));
@@ -794,15 +837,15 @@ fn random_flash(rng: &mut Xoshiro256PlusPlus) -> FlashTiming {
 }
 
 /// Function that returns a random list of flash operations on a number of planes.
-type RandomList = fn(&mut Xoshiro256PlusPlus, u32) -> Vec<FlashOp>;
+type RandomOpsGenerator = fn(&mut Xoshiro256PlusPlus, u32) -> Vec<FlashOp>;
 
 /// Executes 200 random requests in the event engine and in the naive simulator, and asserts that all completion times
 /// are equal.
-fn compare_with_reference(seed: u64, random_list: RandomList) {
+fn compare_with_reference(seed: u64, random_ops: RandomOpsGenerator) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let shape = geometry(rng.random_range(1..4), rng.random_range(1..5), rng.random_range(1..5));
     let (options, flash) = (random_options(&mut rng), random_flash(&mut rng));
-    let mut reference = Reference::new(&shape, flash, &options);
+    let mut reference = NaiveTimingSimulator::new(&shape, flash, &options);
     let mut timing = TimingEngine::new(TimingMode::Event, &shape, flash, options.clone());
     let tracing = TimingOptions { records_trace: true, ..options.clone() };
     let mut traced = TimingEngine::new(TimingMode::Event, &shape, flash, tracing);
@@ -810,7 +853,7 @@ fn compare_with_reference(seed: u64, random_list: RandomList) {
     let (mut arrival, mut submitted) = (0, 0);
     for _ in 0..200 {
         arrival += if rng.random_bool(0.2) { 0 } else { rng.random_range(0..gap) };
-        let list = random_list(&mut rng, shape.planes());
+        let list = random_ops(&mut rng, shape.planes());
         submitted += list.iter().map(FlashOp::flash_operation_count).sum::<u64>();
         reference.submit(arrival, &list);
         timing.submit(RequestKind::Write, arrival, &list);
@@ -819,7 +862,7 @@ fn compare_with_reference(seed: u64, random_list: RandomList) {
     reference.run(u64::MAX);
     timing.run_to_completion_ns();
     traced.run_to_completion_ns();
-    traced::check(&mut traced, &shape, flash, &options, submitted);
+    traced::check_trace_of_engine(&mut traced, &shape, flash, &options, submitted);
     assert_eq!(traced.array_busy_ns(), timing.array_busy_ns(), "seed {seed}, {options:?}, {shape:?}");
     let mut found = vec![None; 200];
     let completions = timing.take_completions();
@@ -840,47 +883,49 @@ fn compare_with_reference(seed: u64, random_list: RandomList) {
         );
     }
     assert_eq!(timing.completed_ops(), submitted);
-    assert_eq!(found, reference.completed, "seed {seed}, {options:?}, {shape:?}");
+    assert_eq!(found, reference.completion_times_ns, "seed {seed}, {options:?}, {shape:?}");
 }
 
 /// Seeds of runs in which a host read arrives at the instant at which a program's transfer ends.
-const TIES: [u64; 2] = [8216, 32_041];
+const SEEDS_WITH_SIMULTANEOUS_EVENTS: [u64; 2] = [8216, 32_041];
 
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_on_every_request() {
-    (0..2000 / exploration_interval(4))
-        .chain(TIES)
-        .for_each(|seed| compare_with_reference(seed, random_list));
+    (0..2000 / test_case_interval(4))
+        .chain(SEEDS_WITH_SIMULTANEOUS_EVENTS)
+        .for_each(|seed| compare_with_reference(seed, random_ops));
 }
 
 /// Without multi-plane operations, the event engine handles a series of page copies as one queue entry, unlike the
 /// naive simulator.
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_on_series_of_copies() {
-    (0..2000 / exploration_interval(4))
-        .chain(TIES)
-        .for_each(|seed| compare_with_reference(seed, random_list_with_copies));
+    (0..2000 / test_case_interval(4))
+        .chain(SEEDS_WITH_SIMULTANEOUS_EVENTS)
+        .for_each(|seed| compare_with_reference(seed, random_ops_with_copies));
 }
 
 /// If the GC backlog of an array (die or plane) exceeds its bound, the event engine handles its copies in fewer events.
 /// Transfers of other arrays may delay these copies.
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_under_gc_backlogs() {
-    (0..2000 / exploration_interval(4)).for_each(|seed| compare_with_reference(seed, random_backlog));
+    (0..2000 / test_case_interval(4))
+        .for_each(|seed| compare_with_reference(seed, random_ops_with_gc_backlog));
 }
 
-/// If a share of GC precedes each host write, the event engine executes copies of an array (die or plane) ahead of the
-/// simulated time, although writes wait.
+/// The backlog of GC is worked off in shares: before each host write, an array (die or plane) executes some of its page
+/// copies. The event engine then computes several copies of an array in advance, even while host writes wait.
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_if_collection_keeps_pace_with_writes() {
-    (0..4000 / exploration_interval(4)).for_each(|seed| compare_with_reference(seed, random_collections));
+    (0..4000 / test_case_interval(4))
+        .for_each(|seed| compare_with_reference(seed, random_ops_with_gc_collections));
 }
 
 /// Copies of a victim wait for the scan of its reverse-map entries in NVRAM. Scans wait for each other and for earlier
 /// collections.
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_on_nvram_scans() {
-    (0..300).for_each(|seed| compare_with_reference(seed, random_scans));
+    (0..300).for_each(|seed| compare_with_reference(seed, random_ops_with_nvram_scans));
 }
 
 #[test]
@@ -888,8 +933,8 @@ fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
     let lines = 20_000;
     let scan_ns = lines * 50;
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), lines * u64::from(NVRAM_LINE_BYTES));
-    let copies = FlashOp { copy_or_nvram_line_count: 3, ..gc(OpKind::Copies, 0) };
-    let collection = [scan, copies, gc(OpKind::Erase, 0)];
+    let copies = FlashOp { copied_page_or_nvram_line_count: 3, ..gc_op(OpKind::Copies, 0) };
+    let collection = [scan, copies, gc_op(OpKind::Erase, 0)];
     let copied_ns = 3 * (READ_NS + 2 * TRANSFER_NS + PROGRAM_NS) + ERASE_NS;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = TimingEngine::new(mode, &geometry(1, 1, 1), FLASH, keeping_completions());
@@ -919,8 +964,13 @@ fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
 fn gc_copies_wait_for_the_reads_of_a_reverse_map_log_on_flash() {
     let page = |plane| op(OpKind::Read, Cause::RemapLog, plane);
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES));
-    let list =
-        [page(0), page(1), page(1), scan, FlashOp { copy_or_nvram_line_count: 2, ..gc(OpKind::Copies, 0) }];
+    let list = [
+        page(0),
+        page(1),
+        page(1),
+        scan,
+        FlashOp { copied_page_or_nvram_line_count: 2, ..gc_op(OpKind::Copies, 0) },
+    ];
     let read_ns = 2 * (READ_NS + TRANSFER_NS) + 50;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, keeping_completions());
@@ -933,22 +983,23 @@ fn gc_copies_wait_for_the_reads_of_a_reverse_map_log_on_flash() {
     }
 }
 
-/// With foreground GC, a host program waits for the copies of the victim, the copies for the scan of the reverse map,
-/// and the scan for reads of the log. Two collections of one request do not wait for each other in a circle.
+/// With foreground GC, a host program waits for the copies of the victim. The copies wait for the scan of the reverse
+/// map, and the scan waits for the reads of the reverse-map log. Two collections of one request do not wait for each
+/// other in a circle.
 #[test]
 fn foreground_gc_scans_the_reverse_map_before_it_copies() {
-    let options = TimingOptions { gc_blocks_requests: true, ..keeping_completions() };
+    let options = TimingOptions { uses_foreground_gc: true, ..keeping_completions() };
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
     let log_read = op(OpKind::Read, Cause::RemapLog, 0);
     let collection = [
         log_read,
         scan,
-        FlashOp { copy_or_nvram_line_count: 2, ..gc(OpKind::Copies, 0) },
-        gc(OpKind::Erase, 0),
+        FlashOp { copied_page_or_nvram_line_count: 2, ..gc_op(OpKind::Copies, 0) },
+        gc_op(OpKind::Erase, 0),
     ];
     let list = [&collection[..], &collection[..], &[program(1)]].concat();
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let done = times_in(mode, &geometry(2, 1, 1), options.clone(), &[(0, &list)]);
+        let done = completion_times_with_engine_ns(mode, &geometry(2, 1, 1), options.clone(), &[(0, &list)]);
         // The log may be read for the second collection while the scan of the first waits.
         let busy_ns = 2
             * (READ_NS + TRANSFER_NS + 50_000 + 2 * (READ_NS + 2 * TRANSFER_NS + PROGRAM_NS) + ERASE_NS)
@@ -967,7 +1018,8 @@ fn foreground_gc_scans_the_reverse_map_before_it_copies() {
 #[test]
 fn an_nvram_scan_delays_other_scans_and_stores() {
     let scan = |plane| FlashOp::nvram_scan(Some(PlaneId(plane)), u64::from(NVRAM_LINE_BYTES) * 10_000);
-    let store = ControllerWork { parallel_work_ns: 0, nvram_store_ns: 125, delta_codec_work_ns: 0 };
+    let store =
+        ControllerWork { work_parallel_to_other_requests_ns: 0, nvram_store_ns: 125, delta_codec_work_ns: 0 };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, keeping_completions());
         timing.submit(RequestKind::Write, 0, &[scan(0)]);
@@ -985,10 +1037,10 @@ fn an_nvram_scan_delays_other_scans_and_stores() {
 /// that remain, and these precede host work.
 #[test]
 fn an_nvram_scan_waits_for_the_previous_collection_of_its_pool() {
-    let copies = FlashOp { copy_or_nvram_line_count: 4, ..gc(OpKind::Copies, 0) };
+    let copies = FlashOp { copied_page_or_nvram_line_count: 4, ..gc_op(OpKind::Copies, 0) };
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
     let mut timing = TimingEngine::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping_completions());
-    timing.submit(RequestKind::Write, 0, &[copies, gc(OpKind::Erase, 0)]);
+    timing.submit(RequestKind::Write, 0, &[copies, gc_op(OpKind::Erase, 0)]);
     timing.submit(RequestKind::Write, 10, &[scan]);
     timing.submit(RequestKind::Write, 20, &[program(0)]);
     timing.run_to_completion_ns();
@@ -1013,7 +1065,7 @@ fn busy_times_of_dies_and_channels_are_the_sums_of_their_operations() {
         let (mut arrays, mut channels, mut arrival) = (vec![0; 4], vec![0; 4], 0);
         for _ in 0..2000 {
             arrival += rng.random_range(0..1_000_000);
-            let list = random_list(&mut rng, 4);
+            let list = random_ops(&mut rng, 4);
             for op in &list {
                 let transfer = FLASH.transfer_ns(op.transfer_bytes);
                 let array = [READ_NS, PROGRAM_NS, ERASE_NS][op.kind as usize];
@@ -1040,8 +1092,12 @@ fn timeline_and_event_engine_agree_for_sequential_writes_on_one_die() {
     }
     let script: Vec<(u64, &[FlashOp])> = script.iter().map(|(at, ops)| (*at, ops.as_slice())).collect();
     let one_die = geometry(1, 1, 1);
-    let timeline = times_in(TimingMode::Timeline, &one_die, keeping_completions(), &script);
-    assert_eq!(timeline, times_in(TimingMode::Event, &one_die, keeping_completions(), &script));
+    let timeline =
+        completion_times_with_engine_ns(TimingMode::Timeline, &one_die, keeping_completions(), &script);
+    assert_eq!(
+        timeline,
+        completion_times_with_engine_ns(TimingMode::Event, &one_die, keeping_completions(), &script)
+    );
     assert!(timeline[999] > arrival, "the queue was not empty all the time");
 }
 
@@ -1073,12 +1129,13 @@ fn equal_calls_of_the_event_engine_give_equal_latency_distributions() {
     let run = || {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
         let shape = geometry(2, 4, 2);
-        let mut timing = TimingEngine::new(TimingMode::Event, &shape, FLASH, suspending(10_000, 3));
+        let mut timing =
+            TimingEngine::new(TimingMode::Event, &shape, FLASH, options_with_suspension(10_000, 3));
         for _ in 0..5000 {
             while timing.outstanding_requests() >= 16 {
                 timing.run_to_next_completion_ns();
             }
-            let list = random_list(&mut rng, shape.planes());
+            let list = random_ops(&mut rng, shape.planes());
             timing.submit(RequestKind::Write, timing.now_ns(), &list);
         }
         let end = timing.run_to_completion_ns();

@@ -7,9 +7,9 @@ mod drive;
 use drive::{Drive, StoreUnderTest, geometry};
 use wearwell::Error;
 use wearwell::address::{BlockId, Ppn};
-use wearwell::nand::{CutOutcome, Geometry, Nand, NandError, Oob, PageKind, RetainedFields, SimNand};
+use wearwell::nand::{CutOutcome, Geometry, Nand, NandError, Oob, PageKind, RetainedPageFields, SimNand};
 use wearwell::operation::Cause;
-use wearwell::store::{FreeBlockOrder, Store};
+use wearwell::store::{FlashPageStore, FreeBlockOrder};
 use wearwell::validity::{FlashBitmap, FlashBitmapOptions, ValidityLog, ValidityLogOptions, ValidityStore};
 
 use crate::common::{FragileNand, medium_with_power_cut};
@@ -31,7 +31,7 @@ fn bitmap(geometry: &Geometry, _: u64) -> FlashBitmap {
 }
 
 /// Creates a bitmap of page validity on flash that writes all buffered reports of a bitmap page at once.
-fn batching(geometry: &Geometry, _: u64) -> FlashBitmap {
+fn batching_bitmap(geometry: &Geometry, _: u64) -> FlashBitmap {
     FlashBitmap::new(geometry, FlashBitmapOptions { batches_updates: true })
 }
 
@@ -43,40 +43,41 @@ fn log(geometry: &Geometry, physical_minus_logical_pages: u64) -> ValidityLog {
 
 /// Creates simulated flash that retains all fields of pages.
 fn sim(geometry: &Geometry) -> SimNand {
-    SimNand::new(geometry.clone(), RetainedFields::ALL)
+    SimNand::new(geometry.clone(), RetainedPageFields::ALL)
 }
 
-/// Logical size of a device under test as a share of its physical pages, as in the papers.
-const FULL: f64 = 0.7;
+/// Number of logical pages of a device under test as a share of its flash pages, as in the papers.
+const LOGICAL_PAGE_SHARE: f64 = 0.7;
 
 #[test]
 fn validity_stores_on_flash_answer_like_a_bitmap_in_ram_under_millions_of_updates() {
     for (name, geometry) in geometries() {
         let updates = 500_000;
         let queries = [
-            Drive::new(sim(&geometry), FULL, bitmap).run_with_queries(updates),
-            Drive::new(sim(&geometry), FULL, batching).run_with_queries(updates),
-            Drive::new(sim(&geometry), FULL, log).run_with_queries(updates),
+            Drive::new(sim(&geometry), LOGICAL_PAGE_SHARE, bitmap).run_with_queries(updates),
+            Drive::new(sim(&geometry), LOGICAL_PAGE_SHARE, batching_bitmap).run_with_queries(updates),
+            Drive::new(sim(&geometry), LOGICAL_PAGE_SHARE, log).run_with_queries(updates),
         ];
         assert!(queries.iter().all(|&queries| queries > 20), "{name}: {queries:?} queries");
     }
 }
 
 #[test]
-fn validity_stores_on_flash_answer_correctly_while_many_reports_are_buffered() {
+fn validity_stores_on_flash_answer_correctly_while_many_invalid_page_reports_are_buffered() {
     for (name, geometry) in geometries().into_iter().take(3) {
         let rounds = 300;
         let mut reports = 0;
-        reports += Drive::new(sim(&geometry), FULL, bitmap).run_with_pending_writes(rounds);
-        reports += Drive::new(sim(&geometry), FULL, batching).run_with_pending_writes(rounds);
-        reports += Drive::new(sim(&geometry), FULL, log).run_with_pending_writes(rounds);
+        reports += Drive::new(sim(&geometry), LOGICAL_PAGE_SHARE, bitmap).run_with_pending_writes(rounds);
+        reports +=
+            Drive::new(sim(&geometry), LOGICAL_PAGE_SHARE, batching_bitmap).run_with_pending_writes(rounds);
+        reports += Drive::new(sim(&geometry), LOGICAL_PAGE_SHARE, log).run_with_pending_writes(rounds);
         assert!(reports > 0, "{name}: no report waited at a query");
     }
 }
 
 #[test]
 fn a_validity_bitmap_on_flash_costs_a_read_and_a_write_per_report_and_a_read_per_query() {
-    let mut drive = Drive::new(sim(&geometry([1, 256, 128, 4096])), FULL, bitmap);
+    let mut drive = Drive::new(sim(&geometry([1, 256, 128, 4096])), LOGICAL_PAGE_SHARE, bitmap);
     drive.fill();
     drive.run(drive.logical_pages() * 2);
     let before = drive.io.stats.clone();
@@ -95,10 +96,10 @@ fn a_validity_bitmap_on_flash_costs_a_read_and_a_write_per_report_and_a_read_per
 fn a_batching_validity_bitmap_writes_a_page_once_for_all_its_buffered_reports() {
     let geometry = geometry([1, 64, 8, 512]);
     let written = |options: FlashBitmapOptions| {
-        let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
+        let mut io = FlashPageStore::new(sim(&geometry), FreeBlockOrder::Fifo);
         let mut bitmap = FlashBitmap::new(&geometry, options);
         (0..100).for_each(|page| bitmap.invalidate(Ppn(page)));
-        while bitmap.write_deferred_validity_step(&mut io).expect("no fault") {}
+        while bitmap.execute_next_deferred_validity_write(&mut io).expect("no fault") {}
         io.stats.programs[Cause::Validity as usize]
     };
     assert_eq!(written(FlashBitmapOptions { batches_updates: true }), 1);
@@ -109,14 +110,14 @@ fn a_batching_validity_bitmap_writes_a_page_once_for_all_its_buffered_reports() 
 fn opening_a_block_drops_the_buffered_invalid_page_reports_of_it() {
     /// Asserts that a store forgets the buffered reports of pages in a block when that block is opened.
     fn check(geometry: &Geometry, mut store: impl ValidityStore) {
-        let mut io = Store::new(sim(geometry), FreeBlockOrder::Fifo);
+        let mut io = FlashPageStore::new(sim(geometry), FreeBlockOrder::Fifo);
         // More reports than a log page holds, so that some of them find the buffer full.
         (0..64).for_each(|page| store.invalidate(Ppn(page)));
         store.record_block_opened(BlockId(7));
         let mut live = Vec::new();
         store.append_valid_pages(&mut io, BlockId(7), &mut live).expect("no fault");
         assert_eq!(live, (56..64).map(Ppn).collect::<Vec<_>>());
-        while store.write_deferred_validity_step(&mut io).expect("no fault") {}
+        while store.execute_next_deferred_validity_write(&mut io).expect("no fault") {}
         live.clear();
         store.append_valid_pages(&mut io, BlockId(7), &mut live).expect("no fault");
         assert_eq!(live, (56..64).map(Ppn).collect::<Vec<_>>());
@@ -126,7 +127,7 @@ fn opening_a_block_drops_the_buffered_invalid_page_reports_of_it() {
     }
     let geometry = geometry([1, 64, 8, 512]);
     check(&geometry, bitmap(&geometry, 0));
-    check(&geometry, batching(&geometry, 0));
+    check(&geometry, batching_bitmap(&geometry, 0));
     check(&geometry, log(&geometry, 150));
 }
 
@@ -135,10 +136,10 @@ fn opening_a_block_drops_the_buffered_invalid_page_reports_of_it() {
 #[test]
 fn a_validity_log_entry_appended_again_by_cleaning_hides_no_newer_entry() {
     let geometry = geometry([1, 64, 8, 512]);
-    let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
+    let mut io = FlashPageStore::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut log = log(&geometry, 42);
     let mut write_deferred =
-        |log: &mut ValidityLog| while log.write_deferred_validity_step(&mut io).expect("no fault") {};
+        |log: &mut ValidityLog| while log.execute_next_deferred_validity_write(&mut io).expect("no fault") {};
     // A page of block 1 becomes invalid early, then pages of other blocks, which are opened again, until cleaning has
     // passed its entry; then a later page of block 1, and again.
     let mut dead = Vec::new();
@@ -161,11 +162,12 @@ fn a_validity_log_entry_appended_again_by_cleaning_hides_no_newer_entry() {
     assert_eq!(live, expected);
 }
 
-/// The entries of a block in the validity log are linked in a chain, of which several may be on one flash page.
+/// The entries of a block in the validity log are linked in a chain. One flash page of the log may hold several entries
+/// of the chain.
 #[test]
 fn a_validity_log_query_reads_each_page_of_a_chain_once() {
     let geometry = geometry([1, 64, 8, 512]);
-    let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
+    let mut io = FlashPageStore::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut log = log(&geometry, 200);
     let entries = log.entries_per_log_page();
     // Four entries of block 0 in the first page, one in the second, one in the buffer.
@@ -174,10 +176,10 @@ fn a_validity_log_query_reads_each_page_of_a_chain_once() {
     };
     (0..4).for_each(|page| log.invalidate(Ppn(page)));
     filler(&mut log, 0, entries - 4);
-    assert!(log.write_deferred_validity_step(&mut io).expect("no fault"));
+    assert!(log.execute_next_deferred_validity_write(&mut io).expect("no fault"));
     log.invalidate(Ppn(4));
     filler(&mut log, entries, entries - 1);
-    assert!(log.write_deferred_validity_step(&mut io).expect("no fault"));
+    assert!(log.execute_next_deferred_validity_write(&mut io).expect("no fault"));
     log.invalidate(Ppn(5));
     let before = io.stats.reads[Cause::Validity as usize];
     let mut live = Vec::new();
@@ -196,15 +198,15 @@ fn a_validity_log_query_reads_each_page_of_a_chain_once() {
 #[test]
 fn the_validity_log_stays_within_its_size_with_at_most_one_reinsertion_per_entry() {
     for (name, geometry) in geometries() {
-        let mut drive = Drive::new(sim(&geometry), FULL, log);
+        let mut drive = Drive::new(sim(&geometry), LOGICAL_PAGE_SHARE, log);
         drive.fill();
         drive.run(drive.logical_pages() * 4);
-        for (workload, host_pages) in
+        for (workload, host_used_pages) in
             [("uniform", drive.logical_pages()), ("a tenth", drive.logical_pages() / 10)]
         {
-            drive.host_pages = host_pages;
+            drive.host_used_pages = host_used_pages;
             drive.run(drive.logical_pages());
-            let per_entry = measure_insertions(&format!("{name}, {workload}"), &mut drive);
+            let per_entry = reinsertions_per_report(&format!("{name}, {workload}"), &mut drive);
             assert!(per_entry <= 1.0, "{name}, {workload}: {per_entry}");
             if (name, workload) == ("paper", "a tenth") {
                 assert!(per_entry > 0.1, "{per_entry}: hardly anything was inserted again");
@@ -215,8 +217,8 @@ fn the_validity_log_stays_within_its_size_with_at_most_one_reinsertion_per_entry
 
 /// Executes eight overwrites per logical page at random. Returns the number of validity log entries that cleaning
 /// appended again, divided by the number of reported invalid pages. Prints the costs of the log under the title `what`.
-fn measure_insertions(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f64 {
-    drive.validity.clear_counts();
+fn reinsertions_per_report(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f64 {
+    drive.validity.clear_operation_counts();
     drive.max_valid_validity_pages = 0;
     let before = drive.io.stats.clone();
     let updates = drive.logical_pages() * 8;
@@ -251,9 +253,9 @@ fn the_validity_log_of_a_sparsely_used_device_may_grow_into_unused_space() {
     let geometry = geometry([1, 256, 32, 512]);
     let mut drive = Drive::new(sim(&geometry), 0.9, log);
     let spare_bound = drive.validity.max_metadata_pages();
-    drive.host_pages = drive.logical_pages() / 10;
+    drive.host_used_pages = drive.logical_pages() / 10;
     drive.run(200_000);
-    let unmapped = drive.logical_pages() - drive.host_pages;
+    let unmapped = drive.logical_pages() - drive.host_used_pages;
     println!(
         "{} pages held, {spare_bound} for the spare pages, {unmapped} unmapped",
         drive.max_valid_validity_pages
@@ -261,7 +263,7 @@ fn the_validity_log_of_a_sparsely_used_device_may_grow_into_unused_space() {
     assert!(drive.max_valid_validity_pages > spare_bound, "the case did not occur");
     assert!(drive.max_valid_validity_pages <= spare_bound + unmapped);
     // When the host fills its space, the log becomes smaller again.
-    drive.host_pages = drive.logical_pages();
+    drive.host_used_pages = drive.logical_pages();
     drive.fill();
     assert!(drive.valid_validity_pages() <= spare_bound, "{} pages", drive.valid_validity_pages());
     drive.run(50_000);
@@ -269,7 +271,7 @@ fn the_validity_log_of_a_sparsely_used_device_may_grow_into_unused_space() {
 }
 
 /// Returns all pages of the validity store on a medium, as the engine's scan finds them.
-fn found_pages<N: Nand>(io: &mut Store<N>) -> Vec<(Ppn, Oob)> {
+fn found_pages<N: Nand>(io: &mut FlashPageStore<N>) -> Vec<(Ppn, Oob)> {
     let (blocks, pages) = (io.geometry().blocks(), io.geometry().block_pages());
     let mut found = Vec::new();
     for block in (0..blocks).map(BlockId) {
@@ -288,7 +290,7 @@ fn found_pages<N: Nand>(io: &mut Store<N>) -> Vec<(Ppn, Oob)> {
 
 /// Sets in `dead`, which has an element per page of the device, the invalid pages of a block. `words` is the bitmap of
 /// the block's invalid pages, as a validity store reports it.
-fn set_pages(block: BlockId, words: &[u64], block_pages: u32, dead: &mut [bool]) {
+fn mark_invalid_pages(block: BlockId, words: &[u64], block_pages: u32, dead: &mut [bool]) {
     for page in (0..block_pages).filter(|&page| words[page as usize / 64] >> (page % 64) & 1 == 1) {
         dead[(block.0 * block_pages + page) as usize] = true;
     }
@@ -296,7 +298,11 @@ fn set_pages(block: BlockId, words: &[u64], block_pages: u32, dead: &mut [bool])
 
 /// Recovers a validity log from flash alone. Returns, for each page of the device, whether the log records it as
 /// invalid; asserts that recovery, a scan of the log and queries block by block agree.
-fn recovered_log<N: Nand>(log: &mut ValidityLog, io: &mut Store<N>, opened_at: &[u64]) -> Vec<bool> {
+fn recover_log_and_list_invalid_pages<N: Nand>(
+    log: &mut ValidityLog,
+    io: &mut FlashPageStore<N>,
+    opened_at_sequence: &[u64],
+) -> Vec<bool> {
     let (pages, block_pages) = (io.geometry().pages() as usize, io.geometry().block_pages());
     let found = found_pages(io);
     let mut told = vec![false; pages];
@@ -304,15 +310,15 @@ fn recovered_log<N: Nand>(log: &mut ValidityLog, io: &mut Store<N>, opened_at: &
     log.recover(
         io,
         &found,
-        |block| opened_at[block.index()],
-        |block, words| set_pages(block, words, block_pages, &mut told),
+        |block| opened_at_sequence[block.index()],
+        |block, words| mark_invalid_pages(block, words, block_pages, &mut told),
     )
     .expect("no fault");
     let reads = io.stats.reads[Cause::Validity as usize] - before;
     assert_eq!(reads, u64::from(log.log_page_count()), "recovery reads each page of the log once");
     let mut scanned = vec![false; pages];
     log.for_each_block_with_invalid_pages(io, |block, words| {
-        set_pages(block, words, block_pages, &mut scanned);
+        mark_invalid_pages(block, words, block_pages, &mut scanned);
     })
     .expect("no fault");
     assert_eq!(told, scanned);
@@ -324,17 +330,20 @@ fn recovered_log<N: Nand>(log: &mut ValidityLog, io: &mut Store<N>, opened_at: &
     );
     let mut read_again = vec![false; pages];
     log.for_each_block_with_invalid_pages(io, |block, words| {
-        set_pages(block, words, block_pages, &mut read_again);
+        mark_invalid_pages(block, words, block_pages, &mut read_again);
     })
     .expect("no fault");
     assert_eq!(told, read_again);
-    assert_eq!(told, queried(log, io));
+    assert_eq!(told, query_invalid_pages(log, io));
     told
 }
 
 /// Recovers a validity bitmap from flash. Returns, for each page of the device, whether the bitmap records it as
 /// invalid.
-fn recovered_bitmap<N: Nand>(bitmap: &mut FlashBitmap, io: &mut Store<N>) -> Vec<bool> {
+fn recover_bitmap_and_list_invalid_pages<N: Nand>(
+    bitmap: &mut FlashBitmap,
+    io: &mut FlashPageStore<N>,
+) -> Vec<bool> {
     let (pages, block_pages) = (io.geometry().pages() as usize, io.geometry().block_pages());
     let found = found_pages(io);
     bitmap.recover(&found);
@@ -342,17 +351,17 @@ fn recovered_bitmap<N: Nand>(bitmap: &mut FlashBitmap, io: &mut Store<N>) -> Vec
     let before = io.stats.reads[Cause::Validity as usize];
     bitmap
         .for_each_block_with_invalid_pages(io, |block, words| {
-            set_pages(block, words, block_pages, &mut scanned);
+            mark_invalid_pages(block, words, block_pages, &mut scanned);
         })
         .expect("no fault");
     let reads = io.stats.reads[Cause::Validity as usize] - before;
     assert!(reads <= u64::from(bitmap.bitmap_page_count()), "{reads} reads");
-    assert_eq!(scanned, queried(bitmap, io));
+    assert_eq!(scanned, query_invalid_pages(bitmap, io));
     scanned
 }
 
 /// Returns, for each page of the device, whether queries block by block report it as invalid.
-fn queried<N: Nand>(store: &mut impl ValidityStore, io: &mut Store<N>) -> Vec<bool> {
+fn query_invalid_pages<N: Nand>(store: &mut impl ValidityStore, io: &mut FlashPageStore<N>) -> Vec<bool> {
     let mut dead = vec![true; io.geometry().pages() as usize];
     let mut live = Vec::new();
     for block in (0..io.geometry().blocks()).map(BlockId) {
@@ -366,19 +375,20 @@ fn queried<N: Nand>(store: &mut impl ValidityStore, io: &mut Store<N>) -> Vec<bo
 
 /// Runs overwrites on a device with the validity store under test until power is cut at flash operation `at`. Returns
 /// the device after the cut; `None` if the run ended before.
-fn cut<V: StoreUnderTest>(
+fn run_until_power_cut<V: StoreUnderTest>(
     geometry: &Geometry,
     new: impl Fn(&Geometry, u64) -> V,
     at: u64,
     outcome: CutOutcome,
     updates: u64,
 ) -> Option<Drive<FragileNand, V>> {
-    let mut drive = Drive::new(medium_with_power_cut(sim(geometry), Some(at), outcome), FULL, new);
-    drive.erases_at_once = true;
+    let mut drive =
+        Drive::new(medium_with_power_cut(sim(geometry), Some(at), outcome), LOGICAL_PAGE_SHARE, new);
+    drive.erases_immediately = true;
     let mut run = || {
         drive.try_run(updates / 4)?;
         // Entries of blocks that are not collected are inserted again.
-        drive.host_pages = drive.logical_pages() / 3;
+        drive.host_used_pages = drive.logical_pages() / 3;
         drive.try_run(updates - updates / 4)
     };
     match run() {
@@ -390,27 +400,28 @@ fn cut<V: StoreUnderTest>(
     Some(drive)
 }
 
-/// After a power cut, the validity log is recovered from flash. It contains all reports that were made before the
-/// sequence number that it returns as durable.
+/// After a power cut, the validity log is recovered from flash. It contains all reports of invalid pages that were made
+/// before the sequence number up to which it states that reports are durable.
 #[test]
-fn the_validity_log_recovers_all_reports_before_its_durable_sequence_after_any_power_cut() {
+fn the_validity_log_recovers_all_invalid_page_reports_that_it_calls_durable_after_any_power_cut() {
     let geometry = geometry([1, 24, 8, 512]);
     let mut cuts = [0; 3];
     let mut lost = 0;
     for (kind, outcome) in CutOutcome::ALL.into_iter().enumerate() {
         for at in 0.. {
-            let Some(mut drive) = cut(&geometry, log, at, outcome, 6_000) else { break };
+            let Some(mut drive) = run_until_power_cut(&geometry, log, at, outcome, 6_000) else { break };
             cuts[kind] += 1;
-            let before = drive.validity.durable_before_sequence();
+            let before = drive.validity.reports_durable_before_sequence();
             // Recovery uses flash alone: a new log on the same medium.
             let mut log = log(&geometry, drive.spare_pages());
-            let known = recovered_log(&mut log, &mut drive.io, &drive.opened_at);
-            let durable = log.durable_before_sequence();
+            let known =
+                recover_log_and_list_invalid_pages(&mut log, &mut drive.io, &drive.opened_at_sequence);
+            let durable = log.reports_durable_before_sequence();
             assert!(durable >= before, "cut {at} {outcome:?}: {durable} after {before}");
-            assert_eq!(known, drive.dead_before(durable), "cut {at} {outcome:?}");
+            assert_eq!(known, drive.pages_invalid_before(durable), "cut {at} {outcome:?}");
             let found = found_pages(&mut drive.io);
             drive.replace_validity(log, &found);
-            lost += drive.report_again_since(durable);
+            lost += drive.repeat_invalid_page_reports_since(durable);
             // If the page was not consumed, the block table, which survived the cut, would be wrong.
             if outcome != CutOutcome::NoEffect {
                 drive.run_with_queries(1_500);
@@ -436,7 +447,7 @@ fn the_battery_writes_the_whole_validity_bitmap_to_flash_after_any_power_cut() {
         for outcome in CutOutcome::ALL {
             let mut cuts = 0;
             for at in 0.. {
-                let Some(mut drive) = cut(&geometry, new, at, outcome, 700) else { break };
+                let Some(mut drive) = run_until_power_cut(&geometry, new, at, outcome, 700) else { break };
                 cuts += 1;
                 if outcome == CutOutcome::NoEffect {
                     drive.consume_interrupted_page();
@@ -444,8 +455,8 @@ fn the_battery_writes_the_whole_validity_bitmap_to_flash_after_any_power_cut() {
                 while drive.validity.write_back_step(&mut drive.io).expect("the battery lasts") {}
                 assert!(!drive.validity.has_unwritten_records());
                 let mut bitmap = new(&geometry, 0);
-                let known = recovered_bitmap(&mut bitmap, &mut drive.io);
-                assert_eq!(known, drive.ever_dead(), "cut {at} {outcome:?}");
+                let known = recover_bitmap_and_list_invalid_pages(&mut bitmap, &mut drive.io);
+                assert_eq!(known, drive.pages_ever_invalid(), "cut {at} {outcome:?}");
                 let found = found_pages(&mut drive.io);
                 drive.replace_validity(bitmap, &found);
                 drive.run_with_queries(200);
@@ -455,20 +466,20 @@ fn the_battery_writes_the_whole_validity_bitmap_to_flash_after_any_power_cut() {
     }
 }
 
-/// When a block is opened, its pages are valid again, but the bitmap page on flash is not written at once. At a power
-/// loss the battery writes it.
+/// When a block is opened, its pages are no longer invalid, but the page of the validity bitmap on flash is not written
+/// at once. At a power loss the battery writes it, also if no page of the block was reported as invalid since.
 #[test]
-fn the_battery_also_clears_validity_bits_of_blocks_opened_since_their_last_report() {
+fn at_power_loss_the_battery_also_writes_the_cleared_validity_bits_of_opened_blocks() {
     let geometry = geometry([1, 24, 500, 512]);
-    let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
+    let mut io = FlashPageStore::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut before = bitmap(&geometry, 0);
     assert!(before.bitmap_page_count() > 1);
     before.invalidate(Ppn(3));
-    while before.write_deferred_validity_step(&mut io).expect("no fault") {}
+    while before.execute_next_deferred_validity_write(&mut io).expect("no fault") {}
     before.record_block_opened(BlockId(0));
     before.invalidate(Ppn(11_000));
     while before.write_back_step(&mut io).expect("the battery lasts") {}
-    let known = recovered_bitmap(&mut bitmap(&geometry, 0), &mut io);
+    let known = recover_bitmap_and_list_invalid_pages(&mut bitmap(&geometry, 0), &mut io);
     assert_eq!((known[3], known[11_000]), (false, true));
 }
 
@@ -477,70 +488,70 @@ fn the_battery_also_clears_validity_bits_of_blocks_opened_since_their_last_repor
 #[test]
 fn the_validity_log_does_not_count_reports_beyond_a_full_buffer_as_durable() {
     let geometry = geometry([1, 64, 8, 512]);
-    let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
+    let mut io = FlashPageStore::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut first = log(&geometry, 150);
     let entries = first.entries_per_log_page();
     (0..entries + 5).for_each(|page| first.invalidate(Ppn(page)));
-    assert!(first.write_deferred_validity_step(&mut io).expect("no fault"));
+    assert!(first.execute_next_deferred_validity_write(&mut io).expect("no fault"));
     assert_eq!(
-        (io.last_sequence(), first.durable_before_sequence()),
+        (io.last_sequence(), first.reports_durable_before_sequence()),
         (1, 0),
         "five reports made at 0 are in RAM only"
     );
     let mut second = log(&geometry, 150);
-    let known = recovered_log(&mut second, &mut io, &[0; 64]);
-    assert_eq!(second.durable_before_sequence(), 0);
+    let known = recover_log_and_list_invalid_pages(&mut second, &mut io, &[0; 64]);
+    assert_eq!(second.reports_durable_before_sequence(), 0);
     assert_eq!(known.iter().filter(|&&dead| dead).count() as u32, entries);
     while first.write_back_step(&mut io).expect("no fault") {}
-    assert_eq!((io.last_sequence(), first.durable_before_sequence()), (2, 2));
+    assert_eq!((io.last_sequence(), first.reports_durable_before_sequence()), (2, 2));
 }
 
-/// Bug: a page was revived and died again after a recovery, and the next recovery lost its report. The entry of before
-/// the first recovery counted as valid, so the page was not reported again, but no chain of the log leads to this
-/// entry. GC took the page for a valid one, and the server ended.
+/// Bug: a page was revived and became invalid again after a recovery, and the next recovery lost the report of this.
+/// The log still had an entry for the page from before the first recovery, which no chain reaches. This entry counted
+/// as valid, so the page was not reported again. GC took the page for a valid one, and the server ended.
 #[test]
-fn entries_of_a_block_that_recovery_reports_as_opened_again_are_not_in_force() {
+fn validity_log_entries_of_a_block_are_void_after_recovery_reports_the_block_as_opened() {
     let geometry = geometry([1, 64, 8, 512]);
-    let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
+    let mut io = FlashPageStore::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut first = log(&geometry, 150);
     // More reports than the buffer holds: the log does not state that it is durable beyond the opening of the blocks.
     (0..first.entries_per_log_page() + 5).for_each(|page| first.invalidate(Ppn(page)));
-    assert!(first.write_deferred_validity_step(&mut io).expect("no fault"));
+    assert!(first.execute_next_deferred_validity_write(&mut io).expect("no fault"));
     let mut second = log(&geometry, 150);
-    let known = recovered_log(&mut second, &mut io, &[0; 64]);
-    assert_eq!((known[0], known[1], second.durable_before_sequence()), (true, true, 0));
+    let known = recover_log_and_list_invalid_pages(&mut second, &mut io, &[0; 64]);
+    assert_eq!((known[0], known[1], second.reports_durable_before_sequence()), (true, true, 0));
     second.record_block_opened(BlockId(0));
     second.invalidate(Ppn(1));
     while second.write_back_step(&mut io).expect("no fault") {}
-    let known = recovered_log(&mut log(&geometry, 150), &mut io, &[0; 64]);
+    let known = recover_log_and_list_invalid_pages(&mut log(&geometry, 150), &mut io, &[0; 64]);
     assert_eq!((known[0], known[1]), (false, true));
 }
 
-/// Regression: a device that lost power shortly after each start added a page to its log at each, because recovery
-/// reported more invalid pages than fit in one page of the log. In the end the log was longer than its positions can
-/// tell apart, and the device could not be opened any more.
+/// Regression: recovery reported more invalid pages than fit in one page of the log. A device that lost power shortly
+/// after each start then added a page to its log at each start. At last the log was longer than its position numbers
+/// allow, and the device could not be opened any more.
 #[test]
 fn recoveries_that_repeat_reports_of_several_pages_do_not_lengthen_the_validity_log() {
     let geometry = geometry([1, 64, 8, 512]);
-    let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
+    let mut io = FlashPageStore::new(sim(&geometry), FreeBlockOrder::Fifo);
     let reports = log(&geometry, 150).entries_per_log_page() + 30;
     for restart in 0..300 {
         let mut log = log(&geometry, 150);
-        recovered_log(&mut log, &mut io, &[0; 64]);
+        recover_log_and_list_invalid_pages(&mut log, &mut io, &[0; 64]);
         (0..64).for_each(|block| log.record_block_opened(BlockId(block)));
         log.drop_useless_newest_pages(&mut io).expect("no fault");
         (0..reports).for_each(|page| log.invalidate(Ppn(page)));
         if restart == 299 {
             // This start lasts long enough for all reports.
-            while log.write_deferred_validity_step(&mut io).expect("no fault") {}
+            while log.execute_next_deferred_validity_write(&mut io).expect("no fault") {}
             while log.write_back_step(&mut io).expect("no fault") {}
             assert_eq!((log.log_page_count(), log.current_entry_count()), (2, reports.into()));
         } else {
-            assert!(log.write_deferred_validity_step(&mut io).expect("no fault"));
+            assert!(log.execute_next_deferred_validity_write(&mut io).expect("no fault"));
             assert_eq!(log.log_page_count(), 1, "restart {restart}");
         }
     }
-    let known = recovered_log(&mut log(&geometry, 150), &mut io, &[0; 64]);
+    let known = recover_log_and_list_invalid_pages(&mut log(&geometry, 150), &mut io, &[0; 64]);
     assert_eq!(known.iter().filter(|&&is_dead| is_dead).count(), reports as usize);
 }
 
@@ -548,14 +559,14 @@ fn recoveries_that_repeat_reports_of_several_pages_do_not_lengthen_the_validity_
 #[test]
 fn the_validity_log_can_write_back_a_partly_filled_buffer() {
     let geometry = geometry([1, 64, 8, 512]);
-    let mut drive = Drive::new(sim(&geometry), FULL, log);
+    let mut drive = Drive::new(sim(&geometry), LOGICAL_PAGE_SHARE, log);
     for _ in 0..50 {
         drive.run(137);
         while drive.validity.write_back_step(&mut drive.io).expect("no fault") {}
         let mut log = log(&geometry, drive.spare_pages());
-        let known = recovered_log(&mut log, &mut drive.io, &drive.opened_at);
-        assert_eq!(known, drive.dead_before(u64::MAX));
-        assert!(log.durable_before_sequence() >= drive.io.last_sequence());
+        let known = recover_log_and_list_invalid_pages(&mut log, &mut drive.io, &drive.opened_at_sequence);
+        assert_eq!(known, drive.pages_invalid_before(u64::MAX));
+        assert!(log.reports_durable_before_sequence() >= drive.io.last_sequence());
         let dead = known.iter().filter(|&&dead| dead).count() as u64;
         assert_eq!(log.current_entry_count(), dead, "pages that were cleaned are not found again");
     }
@@ -588,7 +599,8 @@ fn ram_of_validity_stores_equals_the_papers_figures_plus_listed_additions() {
     // Directory of the bitmap, 0.06 MiB (GK-31): 2^29 bits in pages of 2^15.
     assert_eq!(bytes(bitmap.clone(), "validity bitmap directory"), 4 << 14);
     assert_eq!(bytes(bitmap, "void bitmap blocks"), 1 << 19);
-    let log = log(&paper, ((1_u64 << 29) as f64 * (1.0 - FULL)) as u64).ram_bytes_by_structure();
+    let log =
+        log(&paper, ((1_u64 << 29) as f64 * (1.0 - LOGICAL_PAGE_SHARE)) as u64).ram_bytes_by_structure();
     // Chain heads 16 MiB, erase stamps 16 MiB (GK-33).
     assert_eq!(bytes(log.clone(), "validity chain heads"), 16 << 20);
     assert_eq!(bytes(log.clone(), "validity erase stamps"), 16 << 20);

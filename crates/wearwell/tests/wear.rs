@@ -1,15 +1,15 @@
 //! Wear leveling keeps its bounds, and garbage collection never deadlocks, however little spare space there is.
 
 use common::{
-    BUFFERS, Op, Oracle, Random, World, designs, device, exploration_interval,
-    fill_and_overwrite_largest_device, full_medium, geometry_without_superblocks, worlds,
+    BUFFERS, Op, Oracle, Random, TinyDevice, designs, device, fill_and_overwrite_largest_device,
+    geometry_without_superblocks, nand_with_all_page_fields, test_case_interval, tiny_devices,
 };
 use wearwell::Ftl;
 use wearwell::address::{BlockId, Lpn};
 use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::{DftlOptions, dftl, page_map};
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
-use wearwell::nand::{Nand, RetainedFields, SimNand};
+use wearwell::nand::{Nand, RetainedPageFields, SimNand};
 use wearwell::store::BlockState;
 
 use crate::common;
@@ -26,12 +26,12 @@ const POLICIES: [VictimPolicy; 6] = [
 
 /// Returns an FTL with this wear leveling after random overwrites. Three quarters of the logical pages are written
 /// once, and `writes` overwrites go to the others.
-fn hot_and_cold(wear: WearOptions, writes: u32) -> Ftl<SimNand> {
+fn ftl_after_hot_overwrites(wear: WearOptions, writes: u32) -> Ftl<SimNand> {
     let geometry = geometry_without_superblocks([1, 64, 16, 4096]);
     let logical = 800;
     let parts = page_map(GcOptions { wear, ..GcOptions::default() });
     let mut ftl =
-        Ftl::new(SimNand::new(geometry, RetainedFields::default()), logical, &parts).expect("it fits");
+        Ftl::new(SimNand::new(geometry, RetainedPageFields::default()), logical, &parts).expect("it fits");
     let mut random = Random::new(17);
     let content = wearwell::data::Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(1)));
     for lpn in 0..logical {
@@ -50,7 +50,7 @@ fn erase_counts(ftl: &Ftl<SimNand>) -> Vec<u32> {
 }
 
 /// Returns the difference between the greatest and the smallest erase count of a block.
-fn gap(ftl: &Ftl<SimNand>) -> u32 {
+fn erase_count_gap(ftl: &Ftl<SimNand>) -> u32 {
     let counts = erase_counts(ftl);
     counts.iter().max().expect("blocks") - counts.iter().min().expect("blocks")
 }
@@ -62,7 +62,7 @@ fn a_plane_that_lost_blocks_receives_fewer_host_pages() {
     let (blocks, block_pages, bad) = (128, 32, 32);
     let geometry = geometry_without_superblocks([4, blocks, block_pages, 4096]);
     let logical = (4 * blocks - bad) * block_pages * 85 / 100;
-    let nand = SimNand::new(geometry, RetainedFields::default())
+    let nand = SimNand::new(geometry, RetainedPageFields::default())
         .with_factory_bad_blocks((0..bad).map(|k| BlockId(4 * k)));
     let mut ftl = Ftl::new(nand, logical, &page_map(GcOptions::default())).expect("it fits");
     let content = wearwell::data::Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(1)));
@@ -83,8 +83,8 @@ fn a_plane_that_lost_blocks_receives_fewer_host_pages() {
 
 #[test]
 fn without_wear_leveling_the_erase_count_gap_grows_with_the_writes() {
-    let short = gap(&hot_and_cold(WearOptions::default(), 20_000));
-    let long = gap(&hot_and_cold(WearOptions::default(), 80_000));
+    let short = erase_count_gap(&ftl_after_hot_overwrites(WearOptions::default(), 20_000));
+    let long = erase_count_gap(&ftl_after_hot_overwrites(WearOptions::default(), 80_000));
     assert!(long > 3 * short, "gap {short}, then {long}");
 }
 
@@ -96,8 +96,8 @@ fn static_wear_leveling_bounds_the_erase_count_gap() {
     for static_gap_erases in [5, 20] {
         let wear = WearOptions { static_gap_erases, ..WearOptions::default() };
         for writes in [20_000, 80_000, 320_000] {
-            let ftl = hot_and_cold(wear, writes);
-            let worn = gap(&ftl);
+            let ftl = ftl_after_hot_overwrites(wear, writes);
+            let worn = erase_count_gap(&ftl);
             assert!(
                 worn <= 2 * static_gap_erases + 5,
                 "gap {worn} after {writes} writes, bound {static_gap_erases}"
@@ -116,8 +116,8 @@ fn a_rolling_scan_of_spare_areas_bounds_the_erase_count_gap() {
     for static_gap_erases in [5, 20] {
         let wear = WearOptions { static_gap_erases, scans_erase_counts: true, ..WearOptions::default() };
         for writes in [20_000, 80_000, 320_000] {
-            let ftl = hot_and_cold(wear, writes);
-            let worn = gap(&ftl);
+            let ftl = ftl_after_hot_overwrites(wear, writes);
+            let worn = erase_count_gap(&ftl);
             assert!(
                 worn <= 2 * static_gap_erases + 5,
                 "gap {worn} after {writes} writes, bound {static_gap_erases}"
@@ -134,8 +134,8 @@ fn a_rolling_scan_of_spare_areas_bounds_the_erase_count_gap() {
 }
 
 /// Dual-pool wear leveling (Chang, SAC 2007) keeps a hot and a cold set of blocks. When a hot block is erased, it has
-/// at most one threshold more erases than the least worn cold block. A block that no rule has found yet has at most two
-/// thresholds less.
+/// at most one threshold more erases than the least worn cold block. A block that wear leveling has not moved to its
+/// set yet may lag by two further thresholds.
 #[test]
 fn dual_pool_leveling_bounds_the_erase_count_gap() {
     for dual_pool_gap_erases in [5, 20] {
@@ -143,8 +143,8 @@ fn dual_pool_leveling_bounds_the_erase_count_gap() {
             let wear =
                 WearOptions { dual_pool_gap_erases, levels_wear_dynamically, ..WearOptions::default() };
             for writes in [20_000, 80_000, 320_000] {
-                let ftl = hot_and_cold(wear, writes);
-                let worn = gap(&ftl);
+                let ftl = ftl_after_hot_overwrites(wear, writes);
+                let worn = erase_count_gap(&ftl);
                 assert!(
                     worn <= 3 * dual_pool_gap_erases,
                     "gap {worn} after {writes} writes, threshold {dual_pool_gap_erases}"
@@ -162,7 +162,8 @@ fn dual_pool_leveling_bounds_the_erase_count_gap() {
 #[test]
 fn dual_pool_leveling_copies_less_than_static_leveling() {
     let copies = |wear: WearOptions| {
-        hot_and_cold(wear, 320_000).stats().programs[wearwell::operation::Cause::WearLeveling as usize]
+        ftl_after_hot_overwrites(wear, 320_000).stats().programs
+            [wearwell::operation::Cause::WearLeveling as usize]
     };
     for gap in [5, 20] {
         let by_table = copies(WearOptions {
@@ -195,8 +196,13 @@ fn opened_since(before: &[(u32, BlockId)], ftl: &Ftl<SimNand>) -> Option<(u32, B
 #[test]
 fn dynamic_wear_leveling_gives_worn_blocks_to_cold_streams() {
     let wear = WearOptions { levels_wear_dynamically: true, ..WearOptions::default() };
-    let gc = GcOptions { wear, gc_start_free_blocks: 8, background_free_blocks: 12, ..GcOptions::default() };
-    let nand = SimNand::new(geometry_without_superblocks([1, 64, 16, 4096]), RetainedFields::default());
+    let gc = GcOptions {
+        wear,
+        gc_start_free_blocks: 8,
+        background_gc_below_free_blocks: 12,
+        ..GcOptions::default()
+    };
+    let nand = SimNand::new(geometry_without_superblocks([1, 64, 16, 4096]), RetainedPageFields::default());
     let mut ftl = Ftl::new(nand, 700, &page_map(gc)).expect("it fits");
     let content = wearwell::data::Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(1)));
     let mut random = Random::new(29);
@@ -261,7 +267,7 @@ fn gc_never_deadlocks_at_the_smallest_spare_space() {
 fn every_design_works_at_the_smallest_spare_space() {
     for (number, design) in (0u64..).zip(designs()) {
         for pools in
-            (1..=4).filter(|&pools| (number + u64::from(pools)).is_multiple_of(exploration_interval(2)))
+            (1..=4).filter(|&pools| (number + u64::from(pools)).is_multiple_of(test_case_interval(2)))
         {
             fill_and_overwrite_largest_device(
                 &design.parts,
@@ -272,22 +278,27 @@ fn every_design_works_at_the_smallest_spare_space() {
     }
 }
 
-/// A device whose logical pages fill all flash pages except those that GC needs serves host requests with bytes, and
-/// loses no data while its last spare pages are reused.
+/// The logical pages fill all flash pages except those that GC needs. The device still executes writes of real data,
+/// and loses no data while GC reuses its last spare pages.
 #[test]
 fn a_device_without_spare_space_keeps_its_data() {
-    let brim: Vec<World> = worlds().into_iter().filter(|world| world.name == "one_block_spare").collect();
-    for (design, world) in designs().iter().flat_map(|design| brim.iter().map(move |world| (design, world))) {
-        let mut device = device(world, &design.parts, BUFFERS[0], full_medium(world));
+    let brim: Vec<TinyDevice> =
+        tiny_devices().into_iter().filter(|tiny_device| tiny_device.name == "one_block_spare").collect();
+    for (design, tiny_device) in
+        designs().iter().flat_map(|design| brim.iter().map(move |tiny_device| (design, tiny_device)))
+    {
+        let mut device =
+            device(tiny_device, &design.parts, BUFFERS[0], nand_with_all_page_fields(tiny_device));
         let mut oracle = Oracle::for_device(&device, 9);
         let mut random = Random::new(23);
-        let page = oracle.page_sectors();
+        let page = oracle.sectors_per_page();
         for k in 0..6000 {
             let pages = oracle.sectors() / page;
             let lpn = if k < pages { k } else { random.below(pages) };
-            let op = Op::Write { first: lpn * page, sectors: page, id: random.below(9) as u16 };
+            let op =
+                Op::Write { first_sector: lpn * page, sectors: page, content_id: random.below(9) as u16 };
             oracle.apply(&mut device, op).unwrap_or_else(|error| panic!("{}: {error}", design.name));
         }
-        oracle.compare_all(&mut device).expect("a healthy medium reads");
+        oracle.compare_all_logical_pages(&mut device).expect("a healthy medium reads");
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct CreateArgs {
     pub(crate) directory: PathBuf,
     #[command(flatten)]
     pub(crate) live_device: LiveDeviceArgs,
-    /// Failures that acknowledged data of the image survives while it is served
+    /// Kinds of failure (see the values) that acknowledged data of the image survives while it is served
     #[arg(long, value_enum, default_value = "host")]
     pub(crate) durability: Durability,
 }
@@ -42,7 +42,7 @@ pub(crate) struct CopyArgs {
     pub(crate) from: PathBuf,
     /// Directory of the new image; new or empty
     pub(crate) to: PathBuf,
-    /// Bytes that the new image exports, at least as many as the old one
+    /// Exported size of the new image in bytes, at least that of the old one
     #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
     pub(crate) size: Option<u64>,
     /// Design of the new image [default: that of the old one]
@@ -51,7 +51,7 @@ pub(crate) struct CopyArgs {
     /// One setting, e.g. gc.policy=fifo; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
-    /// Skip lost pages, so that they read as zeros, instead of refusing to copy
+    /// Leave lost pages out of the copy, so that they read as zeros, instead of refusing to copy
     #[arg(long)]
     pub(crate) leave_lost_out: bool,
 }
@@ -59,7 +59,8 @@ pub(crate) struct CopyArgs {
 /// Options that determine a live device, in memory or in an image.
 #[derive(Args)]
 pub(crate) struct LiveDeviceArgs {
-    // First, because the fields below take their values out of what was parsed.
+    // Order of the options on the command line. First, because the fields below take their values out of what was
+    // parsed.
     #[command(flatten)]
     option_order: OptionOrder,
     #[arg(long, help = help_on_designs(), default_value = "page-map", value_parser = SuggestedNames::DESIGNS,
@@ -68,7 +69,8 @@ pub(crate) struct LiveDeviceArgs {
     /// Device preset of a fixed size (see `wearwell devices`) [device.preset]
     #[arg(long, value_name = "PRESET", value_parser = SuggestedNames::DEVICES, hide_possible_values = true)]
     device: Option<String>,
-    /// Bytes that the device exports, in whole pages, e.g. 4GiB, 512MiB or 1000001536: the flash is sized to fit
+    /// Exported size of the device in bytes, a whole number of pages, e.g. 4GiB, 512MiB or 1000001536: the flash is
+    /// sized to fit
     #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
     pub(crate) size: Option<u64>,
     /// Configuration file (TOML)
@@ -104,9 +106,9 @@ fn help_on_designs() -> String {
 /// Failures that acknowledged data of an image survives: the value of `--durability`.
 #[derive(ValueEnum, Clone, Copy)]
 pub(crate) enum Durability {
-    /// A crash of the server, at any instant
+    /// Acknowledged data survives a crash of the server process, at any instant
     Process,
-    /// A crash or power loss of the server machine as well: a flush waits for its disk
+    /// Flushed data also survives a crash or power loss of the server machine: a flush waits for its disk
     Host,
 }
 

@@ -18,13 +18,13 @@ pub(crate) struct InputArgs {
     /// Unit of integer times if the format does not say it: ps, ns or us
     #[arg(long, value_enum)]
     pub(crate) time_unit: Option<TimeUnitName>,
-    /// Operation of all requests, if the trace format records none
+    /// Take all requests as reads or as writes, if the trace format records no operation
     #[arg(long, value_enum)]
     pub(crate) assume: Option<AssumedOpName>,
     /// Count and skip bad lines instead of ending with an error
     #[arg(long)]
     pub(crate) skip_bad_lines: bool,
-    /// Replay the page bytes that a capture contains, instead of only its records of page contents
+    /// Replay the bytes of pages that a capture has stored, not only their fingerprints and compressed sizes
     #[arg(long)]
     pub(crate) bytes: bool,
     /// Read a capture although .psz or .wdelta is missing beside it: compressed and delta sizes are then unknown
@@ -103,7 +103,7 @@ impl InputArgs {
             }),
             skips_bad_lines: self.skip_bad_lines,
             reads_payloads: self.bytes,
-            allows_missing_size_files: self.without_sidecars,
+            allows_absent_page_size_files: self.without_sidecars,
             columns: self.columns.clone(),
             trace_name: None,
         })

@@ -26,22 +26,23 @@ pub(crate) struct LifeArgs {
     /// `wear.dual_pool_gap`
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub(crate) leveling: Vec<WearLeveling>,
-    /// Drives simulated per design; each has its own random block endurances, content and generated requests
+    /// Number of drives simulated per design; each has its own random block endurances, content and generated requests
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seeds: std::num::NonZeroU32,
     /// Standard deviation of the cycles that a block endures, as a share of the rated cycles
     #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ENDURANCE.spread)]
     spread: f64,
-    /// Share of the blocks that fail early, at any moment of the rated life
+    /// Share of the blocks that fail early, at a random moment of the rated life
     #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ENDURANCE.early_share)]
     early_share: f64,
-    /// Share of the blocks that fail by a program; the others fail by an erase
+    /// Share of the blocks whose first failing operation is a program; the others fail by an erase
     #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ENDURANCE.program_share)]
     program_share: f64,
     /// The drive has ended when this share of its spare blocks is left
     #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ENDURANCE.spare_minimum)]
     spare_minimum: f64,
-    /// Do not fill the new drive first: what the input never writes stays spare space, and the drive lives longer
+    /// Begin with an empty drive instead of filling it first: what the input never writes stays spare space, and the
+    /// drive lives longer
     #[arg(long)]
     pub(crate) empty: bool,
     /// Keep each finished life in this folder; a life that is in it already is not repeated

@@ -1,6 +1,6 @@
-//! Options of the command line: the commands, and in a file for each kind of command its options. Every setting of the
-//! configuration can be given with `--set section.key=value`; frequent settings have options of their own, which are
-//! only short forms (`option_order.rs` keeps the order of both).
+//! The commands and options of the command line; a file for each kind of command has its options. Every setting of the
+//! configuration can be given with `--set section.key=value`. Frequent settings also have options of their own, which
+//! are short forms. `option_order.rs` keeps the order of both, because the last value of a setting counts.
 
 mod image;
 mod input;
@@ -133,17 +133,17 @@ pub(crate) enum Command {
     Resize {
         /// Directory of the image
         directory: PathBuf,
-        /// Bytes that the image exports afterwards, at least as many as before
+        /// Exported size of the image afterwards, in bytes, at least as many as before
         #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
         size: u64,
     },
     /// Copy an image while it is served; the server executes nothing else meanwhile
     Snapshot {
-        /// Control socket of the server
+        /// Path of the control socket of the server
         control: PathBuf,
         /// Directory of the copy; new or empty
         directory: PathBuf,
-        /// Name of the export, if the server has several
+        /// Name of the export that is copied, if the server has several
         #[arg(long, value_name = "NAME")]
         export: Option<String>,
     },
@@ -168,8 +168,8 @@ pub(crate) enum Command {
     /// Print the JSON Schema of results, or of configurations
     Schema {
         /// Document that the printed schema describes
-        #[arg(value_enum, default_value_t = SchemaOf::Runs)]
-        of: SchemaOf,
+        #[arg(value_enum, default_value_t = DocumentWithSchema::Runs)]
+        of: DocumentWithSchema,
     },
     /// Write manual pages, one for each command
     Man {
@@ -185,16 +185,16 @@ pub(crate) enum Command {
 
 /// Document for which the command prints a JSON Schema.
 #[derive(ValueEnum, Clone, Copy)]
-pub(crate) enum SchemaOf {
-    /// `--json` of replay and compare
+pub(crate) enum DocumentWithSchema {
+    /// Results of runs: what `replay --json` and `compare --json` write
     Runs,
-    /// `--json` of sweep
+    /// Results of a sweep: what `sweep --json` writes
     Sweep,
-    /// `--json` of life
+    /// Lives of drives until they are worn out: what `life --json` writes
     Lives,
-    /// `--json` of ablate
+    /// Results of ablations: what `ablate --json` writes
     Ablations,
-    /// `--json` of profile
+    /// Profiles of inputs: what `profile --json` writes
     Profile,
     /// A configuration file, as JSON
     Config,

@@ -1,15 +1,15 @@
-//! The order of the options on the command line that are settings.
+//! The order on the command line of all options that set configuration values.
 //!
-//! Frequent settings have options of their own, and all have `--set`. Of several values of a key the last counts, in
-//! whatever form it is given, as docs/configuration.md says. The parser keeps the values of each option, but not the
-//! order of different options; so the positions of all options are kept here.
+//! Frequent settings have options of their own, and every setting can be given by `--set`. If a setting is given
+//! several times, the last value counts, as docs/configuration.md says. The parser keeps the values of each option, but
+//! not the order of different options; so the positions of all options are kept here.
 
 use std::collections::BTreeMap;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 /// Identifier of the option `--set` in every command that has it.
-const SET_OPTION_ID: &str = "settings";
+const ID_OF_OPTION_SET: &str = "settings";
 
 /// Positions of the values of each option on the command line, by the identifier of the option. They are collected
 /// while the other arguments of a command are parsed, and add no option to the command.
@@ -17,9 +17,9 @@ const SET_OPTION_ID: &str = "settings";
 pub(crate) struct OptionOrder(BTreeMap<String, Vec<usize>>);
 
 impl OptionOrder {
-    /// Returns all settings in the order of the command line: the values `set` of `--set`, and those that other options
-    /// are short for. `options` has the identifier of each such option with its setting, or `None` if the option is not
-    /// given.
+    /// Returns all settings in the order of the command line: the values `set` of `--set`, and the settings for which
+    /// other options are short forms. `options` has the identifier of each such option with its setting, or `None` if
+    /// the option is not given.
     pub(crate) fn settings_in_order<'a>(
         &self,
         options: impl IntoIterator<Item = (&'a str, Option<String>)>,
@@ -29,15 +29,15 @@ impl OptionOrder {
             .into_iter()
             .filter_map(|(option, setting)| setting.map(|setting| (self.last_position(option), setting)));
         let mut settings: Vec<(usize, String)> =
-            of_options.chain(self.set_positions().zip(set.iter().cloned())).collect();
+            of_options.chain(self.positions_of_set_option().zip(set.iter().cloned())).collect();
         settings.sort_by_key(|(position, _)| *position);
         settings.into_iter().map(|(_, setting)| setting).collect()
     }
 
-    /// Returns whether one of the settings `set`, given by `--set` after this option, has the `key` for which the
-    /// option is a short form.
+    /// Returns whether an option has no effect because a `--set` after it sets the same `key`. `set` are the values of
+    /// `--set`.
     pub(crate) fn is_replaced_by_setting(&self, option: &str, key: &str, set: &[String]) -> bool {
-        self.set_positions().zip(set).any(|(position, setting)| {
+        self.positions_of_set_option().zip(set).any(|(position, setting)| {
             let key_of_setting = setting.split('=').next().unwrap_or_default().trim();
             key_of_setting == key && position > self.last_position(option)
         })
@@ -49,8 +49,8 @@ impl OptionOrder {
     }
 
     /// Returns the positions of the values of `--set` on the command line.
-    fn set_positions(&self) -> impl Iterator<Item = usize> {
-        self.0.get(SET_OPTION_ID).into_iter().flatten().copied()
+    fn positions_of_set_option(&self) -> impl Iterator<Item = usize> {
+        self.0.get(ID_OF_OPTION_SET).into_iter().flatten().copied()
     }
 }
 

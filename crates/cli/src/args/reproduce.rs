@@ -13,10 +13,10 @@ pub(crate) struct ReproduceArgs {
     /// gk (GeckoFTL); all for one after the other
     #[arg(value_parser = ["lx", "df", "rm", "il", "gk", "all"])]
     pub(crate) paper: String,
-    /// Experiments scaled down to minutes for a paper (the default)
+    /// Run reduced experiments, which take minutes per paper (the default)
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Experiments as large as the paper's, where memory allows
+    /// Run experiments as large as those of the paper, where memory allows
     #[arg(long, conflicts_with = "quick")]
     pub(crate) full: bool,
     /// Folder with original traces, used in place of their substitutes (names: docs/reproduce.md)
@@ -28,13 +28,13 @@ pub(crate) struct ReproduceArgs {
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Repeat experiments that are finished already
+    /// Run all experiments again, also those whose results are stored already
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Number of experiments at a time [default: one per core]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Run no experiment: only evaluate results.json again, and make its pages and figures
+    /// Run no experiment: only evaluate the stored results.json again, and write the pages and figures of the paper
     #[arg(long, conflicts_with_all = ["traces", "seed", "fresh", "jobs"])]
     pub(crate) render: bool,
     /// Afterwards write the claims of all papers and how well they were reproduced into this document, between its

@@ -12,21 +12,20 @@ pub(crate) struct ProfileArgs {
     /// Traces (any readable format, pipes, - for standard input), directories, disk images or any files
     #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Generated workload instead (see `wearwell workloads`)
+    /// Generated workload in place of traces and files (see `wearwell workloads`)
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["against", "files"])]
     pub(crate) workload: Option<String>,
     /// Old version of the one file or directory that is profiled: show the differences between the two
     #[arg(long, value_name = "OLD")]
     pub(crate) against: Option<PathBuf>,
-    /// Profile the bytes of files as they are, also of files that are traces
+    /// Profile every file by its bytes, even if it is a trace
     #[arg(long)]
     pub(crate) files: bool,
     /// Profile only one of N pages and one of N contents; the table then gives standard errors [default: all, while
     /// memory is below 1 GB]
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) sample: u64,
-    /// Also run each content mechanism by itself on a drive, and show what it saves there: a run per mechanism and one
-    /// without any
+    /// Also measure what each content mechanism saves on a drive: a run with each mechanism alone, and one without any
     #[arg(long, conflicts_with = "against")]
     pub(crate) run: bool,
     /// Configuration file (TOML) of the drive of --run

@@ -56,8 +56,8 @@ pub(crate) struct AblateArgs {
     /// Trace files, pipes, or - for standard input
     #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub(crate) traces: Vec<PathBuf>,
-    /// Content mechanisms to measure: recycle, remap (the host's command), dedup (with remap in it), delta, compress,
-    /// silent. N of them take 2^N runs
+    /// Content mechanisms to measure: recycle, remap (the remap commands of the host), dedup (includes remap), delta,
+    /// compress, silent (skips writes that change nothing). N mechanisms take 2^N runs
     #[arg(
         long,
         value_name = "LIST",
@@ -100,8 +100,8 @@ pub(crate) struct SweepArgs {
     pub(crate) quiet: bool,
 }
 
-/// Parses the value of `--scale-to`: the exported bytes of the drive to which the lifetime is scaled.
-fn parse_scaled_bytes(text: &str) -> Result<u64, String> {
+/// Parses the value of `--scale-to`: the exported bytes, at least 1, of the drive to which the lifetime is scaled.
+fn parse_nonzero_drive_bytes(text: &str) -> Result<u64, String> {
     match wearwell_serve::parse_size_bytes(text)? {
         0 => Err("a drive exports more than 0 bytes: give its size, such as 512GiB or 1TiB".to_owned()),
         bytes => Ok(bytes),
@@ -169,7 +169,7 @@ pub(crate) struct RunArgs {
     pub(crate) results: ResultArgs,
     /// Also print the lifetime in years of a drive that exports this many bytes (512GiB, 1TiB) and receives the same
     /// writes per second
-    #[arg(long, value_name = "BYTES", value_parser = parse_scaled_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_nonzero_drive_bytes)]
     pub(crate) scale_to: Option<u64>,
     /// Number of runs at a time
     #[arg(long, value_name = "N")]

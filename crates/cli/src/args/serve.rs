@@ -36,7 +36,7 @@ pub(crate) struct ServeArgs {
     /// Serve on the sockets that systemd passes; their names in its units are nbd, control, metrics or dashboard
     #[arg(long)]
     pub(crate) socket_activation: bool,
-    /// Accept control commands on a Unix socket
+    /// Path of a Unix socket on which the server accepts control commands
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
     /// Serve metrics for Prometheus on a loopback address, GET /metrics (port 0 = any)
@@ -48,10 +48,10 @@ pub(crate) struct ServeArgs {
     /// Read this many flash pages per second while no client sends requests, to find damage early
     #[arg(long, value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) scrub_rate: Option<u32>,
-    /// Record every operation as a trace (.ops = a capture with bytes, else native)
+    /// Record every operation of the clients as a trace in this file (.ops = a capture with bytes, else native)
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// Replace an existing recording
+    /// Replace an existing file of --record
     #[arg(long, requires = "record")]
     pub(crate) force: bool,
     /// Name of the NBD export under which the device is served
@@ -235,9 +235,9 @@ fn parse_socket_address(text: &str) -> Result<SocketAddr, String> {
 /// Options of the command `top`, which shows statistics of a served device.
 #[derive(Args)]
 pub(crate) struct TopArgs {
-    /// Control socket of the server
+    /// Path of the control socket of the server
     pub(crate) control: PathBuf,
-    /// Name of the export, if the server has several
+    /// Name of the export whose statistics are shown, if the server has several
     #[arg(long, value_name = "NAME")]
     pub(crate) export: Option<String>,
     /// Seconds between two updates of the display

@@ -39,13 +39,13 @@ pub(crate) struct WatchArgs {
     /// Number of requests that the page shows, at most 2000
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) requests: u64,
-    /// Cut power after this many requests, at the next page program, block erase or NVRAM store, and then recover
+    /// Cut the power after this many requests, at the next page program, block erase or NVRAM store, and then recover
     #[arg(long, value_name = "N")]
     pub(crate) cut_after: Option<u64>,
     /// HTML page to write, which needs no network (`-` = standard output)
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// Replace an existing page
+    /// Replace an existing HTML file
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use wearwell::nand::{Geometry, preset};
 use wearwell::validity::{Gecko, GeckoOptions, ValidityStore as _};
 use wearwell_replay::theory;
 
-use super::rows::{named_values, single_unnamed_value, truth_value};
+use super::formula_results::{named_values, single_unnamed_value, truth_value};
 use super::{GIB, KIB, MIB, PAGE_BYTES, TIB, to_percent};
 use crate::verdict::NamedValue;
 
@@ -264,11 +264,11 @@ pub fn host_read_rate_relative_to_flash(
     1.0 / (read_amplification * reads_per_write + write_amplification * PROGRAM_TO_READ_TIME_RATIO)
 }
 
-/// Returns log2 of the factor by which the capacity has to grow, from that of `device_size` on, until a report of an
-/// invalid page costs as much in Logarithmic Gecko as in a validity bitmap on flash. With L levels, V entries in the
-/// RAM buffer and `cost` flash writes per entry and level, this is the case when `cost L / V = 1`. `parts` is the
-/// number of parts into which a block's bitmap is divided.
-pub fn doublings_until_gecko_costs_as_bitmap(device_size: ModelledDeviceSize, parts: f64, cost: f64) -> f64 {
+/// Returns how many times the capacity of `device_size` must double until reporting an invalid page costs as much in
+/// Logarithmic Gecko as in a validity bitmap on flash. Both costs are equal if `cost L / V = 1`, with L levels, V
+/// entries in the RAM buffer, and `cost` flash writes per entry and level. `parts` is the number of parts into which a
+/// block's bitmap is divided.
+pub fn capacity_doublings_to_gecko_break_even(device_size: ModelledDeviceSize, parts: f64, cost: f64) -> f64 {
     let entries = device_size.gecko_buffer_entries(parts);
     let levels = entries / cost;
     levels + (entries / parts).log2() - device_size.blocks.log2()
@@ -355,7 +355,7 @@ fn implemented_geckoftl_ram_mib() -> f64 {
 
 /// Returns the RAM that Wearwell's Logarithmic Gecko (page validity on flash) reports for itself, bytes.
 fn implemented_gecko_ram_bytes(geometry: &Geometry) -> f64 {
-    let gecko = Gecko::new(geometry, GeckoOptions::with_key_sized_parts(geometry))
+    let gecko = Gecko::new(geometry, GeckoOptions::with_block_parts_of_key_size(geometry))
         .expect("the default fits the geometry");
     gecko.ram_bytes_by_structure().iter().map(|&(_, bytes)| bytes as f64).sum()
 }
@@ -408,7 +408,7 @@ fn ram_saved_percent() -> Vec<NamedValue> {
 
 /// Returns whether the steps for the log and for synchronisation take most of the time of IB-FTL's recovery, and the
 /// duration of every step, seconds.
-fn log_recovery_dominance_values() -> Vec<NamedValue> {
+fn ib_ftl_recovery_step_values() -> Vec<NamedValue> {
     let steps = paper_device_size().recovery_step_durations_s(ComparedFtl::IbFtl);
     let both = recovery_step_duration_s(&steps, "log") + recovery_step_duration_s(&steps, "synchronisation");
     let claim = named_values([(
@@ -420,7 +420,7 @@ fn log_recovery_dominance_values() -> Vec<NamedValue> {
 
 /// Returns whether the scan of blocks is the longest step of `GeckoFTL`'s recovery, and the share of the scan in the
 /// recovery time, percent.
-fn block_scan_dominance_values() -> Vec<NamedValue> {
+fn geckoftl_block_scan_share_values() -> Vec<NamedValue> {
     let steps = paper_device_size().recovery_step_durations_s(ComparedFtl::GeckoFtl);
     let share =
         recovery_step_duration_s(&steps, "blocks") / paper_device_size().recovery_s(ComparedFtl::GeckoFtl);
@@ -432,7 +432,7 @@ fn block_scan_dominance_values() -> Vec<NamedValue> {
 
 /// Returns, for GeckoFTL and u-FTL, whether the counters of valid pages take more than half of the RAM that is not the
 /// cached mapping table.
-fn valid_counter_dominance_values() -> Vec<NamedValue> {
+fn whether_valid_counters_take_most_ram() -> Vec<NamedValue> {
     let of = |design: ComparedFtl| {
         truth_value(
             paper_device_size().valid_page_counters_bytes()
@@ -444,7 +444,7 @@ fn valid_counter_dominance_values() -> Vec<NamedValue> {
 
 /// Returns the RAM of each design of the GeckoFTL paper's Figure 14, including its mapping cache, in MiB. As in the
 /// figure, counters of valid pages are left out; their size is returned as a value of its own.
-fn figure_14_ram_mib() -> Vec<NamedValue> {
+fn geckoftl_figure_14_ram_mib() -> Vec<NamedValue> {
     let of = |design: ComparedFtl, cache_mib: f64, counters: f64| {
         (paper_device_size().ram_without_cache_bytes(design) - counters) / MIB + cache_mib
     };
@@ -470,16 +470,16 @@ fn host_read_rate_values() -> Vec<NamedValue> {
     ])
 }
 
-/// Returns the formula's values for a row (reported result) about recovery at 2 TiB that is also measured by executed
-/// recoveries; `None` for other rows.
+/// Returns the values that a formula gives for a row (reported result) about recovery at 2 TiB that simulated
+/// recoveries measure, too; `None` for other rows.
 pub fn recovery_row_values_from_formula(id: &str) -> Option<Vec<NamedValue>> {
     Some(match id {
         "GK-35" => step_and_total_recovery_durations_s(ComparedFtl::GeckoFtl),
         "GK-36" => ComparedFtl::ALL
             .map(|design| NamedValue::new(design.name(), paper_device_size().recovery_s(design)))
             .to_vec(),
-        "GK-37" => log_recovery_dominance_values(),
-        "GK-38" => block_scan_dominance_values(),
+        "GK-37" => ib_ftl_recovery_step_values(),
+        "GK-38" => geckoftl_block_scan_share_values(),
         "GK-39" => recovery_time_saved_percent(),
         _ => return None,
     })
@@ -537,9 +537,9 @@ pub(super) fn row_values_from_formula(id: &str) -> Option<Vec<NamedValue>> {
             named_values([("", 1.0 + 1.0 / PROGRAM_TO_READ_TIME_RATIO), ("with queries", with_queries)])
         }
         "GK-28" => named_values([
-            ("S = 1", doublings_until_gecko_costs_as_bitmap(scale, 1.0, 2.0)),
-            ("S = 1, one merge per level", doublings_until_gecko_costs_as_bitmap(scale, 1.0, 1.0)),
-            ("S = 4", doublings_until_gecko_costs_as_bitmap(scale, 4.0, 2.0)),
+            ("S = 1", capacity_doublings_to_gecko_break_even(scale, 1.0, 2.0)),
+            ("S = 1, one merge per level", capacity_doublings_to_gecko_break_even(scale, 1.0, 1.0)),
+            ("S = 4", capacity_doublings_to_gecko_break_even(scale, 4.0, 2.0)),
         ]),
         "GK-30" | "GK-31" | "GK-33" => ram_with_cache_mib_of_all_designs(),
         "GK-32" => named_values([
@@ -547,9 +547,9 @@ pub(super) fn row_values_from_formula(id: &str) -> Option<Vec<NamedValue>> {
             ("GeckoFTL, MiB", ram_with_cache_mib(ComparedFtl::GeckoFtl)),
             ("as built, MiB", implemented_geckoftl_ram_mib()),
         ]),
-        "GK-34" => valid_counter_dominance_values(),
+        "GK-34" => whether_valid_counters_take_most_ram(),
         "GK-40" => ram_saved_percent(),
-        "GK-47" => figure_14_ram_mib(),
+        "GK-47" => geckoftl_figure_14_ram_mib(),
         "GK-50" => named_values([
             ("map", to_percent(scale.translation_pages() / scale.physical_pages())),
             ("Logarithmic Gecko", to_percent(scale.gecko_pages() / scale.physical_pages())),

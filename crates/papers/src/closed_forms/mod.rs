@@ -1,7 +1,7 @@
 //! Reported results (rows) of the papers that follow from the paper's parameters by arithmetic. Every function computes
-//! its result from the parameters; none contains the expected result. The parameters are in `rows`, as the papers print
-//! them. Formulas of steady states are in [`wearwell_replay::theory`]. The tests of this module compare with numbers
-//! that were computed independently.
+//! its result from the parameters; none contains the expected result. The parameters are in `formula_results`, as the
+//! papers print them. Formulas of steady states are in [`wearwell_replay::theory`]. The tests of this module compare
+//! with numbers that were computed independently.
 
 pub mod metadata;
 
@@ -48,18 +48,18 @@ impl TraceTableRow {
 
     /// Returns the number of writes in the trace that invalidate an older version of their page: all writes except the
     /// first write to each address.
-    pub fn overwrites(self) -> f64 {
+    pub fn overwrite_count(self) -> f64 {
         self.writes() - self.distinct_addresses
     }
 
     /// Returns the share of the trace's writes that are overwrites (Recyclable SSD paper, III-B).
     pub fn overwrite_share(self) -> f64 {
-        self.overwrites() / self.writes()
+        self.overwrite_count() / self.writes()
     }
 
     /// Returns the amount of data that the trace's overwrites invalidate, GiB (Recyclable SSD paper, III-B).
     pub fn invalidated_gib(self) -> f64 {
-        self.overwrites() * PAGE_BYTES / GIB
+        self.overwrite_count() * PAGE_BYTES / GIB
     }
 }
 
@@ -114,22 +114,22 @@ impl DeltaPipeline {
 
 /// Returns the number of page writes saved if overwrites of a page are stored as deltas with this mean compression
 /// ratio (Delta-FTL paper, section 3.2).
-pub fn page_writes_saved_by_deltas(overwrites: f64, ratio: f64) -> f64 {
-    overwrites * (1.0 - ratio)
+pub fn page_writes_saved_by_deltas(overwrite_count: f64, ratio: f64) -> f64 {
+    overwrite_count * (1.0 - ratio)
 }
 
-/// Returns the GC frequency with delta encoding divided by `t`, which is the paper's number of blocks that share the
-/// invalid whole pages (Delta-FTL paper, expression 7). The formula divides the consumption of space, `1 - Pc + Pc Rc`,
-/// by the gain, `1 - Pc`. `Pc` is the share of delta writes, and `Rc` the compression ratio (delta size divided by page
-/// size). The formula assumes that whole pages take much more space than deltas. If `t` is as large as without deltas,
-/// the result is the frequency relative to that without deltas; in the paper `t` is at most that large.
-pub fn gc_frequency_with_deltas_ratio(delta_share: f64, ratio: f64) -> f64 {
+/// Returns the GC frequency with delta encoding, divided by `t` (Delta-FTL paper, expression 7). `t` is the paper's
+/// number of blocks over which the invalid whole pages are spread. The formula is `(1 - Pc + Pc Rc) / (1 - Pc)`: the
+/// space that host writes take, divided by the share of whole pages. `Pc` is the share of delta writes, `Rc` the
+/// compression ratio (delta size divided by page size). If `t` is as large as without deltas, the result is the GC
+/// frequency relative to that without deltas; in the paper `t` is at most that large.
+pub fn relative_gc_frequency_with_deltas(delta_share: f64, ratio: f64) -> f64 {
     theory::delta_programs_per_host_write(delta_share, ratio) / (1.0 - delta_share)
 }
 
 /// Returns the mean read latency if a share of the host reads takes two flash reads (page and delta), divided by the
 /// latency if every host read takes one flash read (Delta-FTL paper, footnote 2).
-pub fn read_latency_with_deltas_ratio(two_read_share: f64) -> f64 {
+pub fn relative_read_latency_with_deltas(two_read_share: f64) -> f64 {
     (1.0 - two_read_share) + 2.0 * two_read_share
 }
 
@@ -205,7 +205,7 @@ pub fn energy_uj(us: f64, mw: f64) -> f64 {
 /// Returns the smallest compression ratio (share of the bytes saved), in steps of 0.001, at which writing four pages
 /// compressed together takes less energy than writing them raw; `None` if there is none. `cost` is the energy of
 /// compressing a page divided by that of programming it.
-pub fn energy_break_even_saved_share(cost: f64) -> Option<f64> {
+pub fn saved_share_at_energy_break_even(cost: f64) -> Option<f64> {
     (0..=1000)
         .map(|k| f64::from(k) / 1000.0)
         .find(|&ratio| write_share_left_by_chunk_compression(ratio) + cost < 1.0)
@@ -225,7 +225,7 @@ pub fn bytes_per_s_for_lifetime(budget_bytes: f64, years: f64) -> f64 {
 /// and the energy ratio E of deduplication and of compression; `host_write_rate` is the write rate of the host, and
 /// `allowed_write_rate` the write rate that the lifetime target allows. Returns whether deduplication, compression and
 /// throttling are enabled.
-pub fn schemes_enabled_by_paper_algorithm(
+pub fn lifetime_schemes_enabled_by_paper(
     dedup_write_and_energy_ratio: (f64, f64),
     compression_write_and_energy_ratio: (f64, f64),
     host_write_rate: f64,
@@ -263,11 +263,11 @@ pub fn scheme_decisions_as_in_paper_percent() -> f64 {
     /// Write ratios (writes with a scheme divided by writes without) of the compared cases.
     const REMAINING_WRITE_RATIOS: [f64; 6] = [0.25, 0.5, 0.75, 0.99, 1.0, 1.05];
     /// Differences between the energy ratio and the write ratio of a scheme in the compared cases.
-    const ENERGY_RATIO_ABOVE_WRITE_RATIO: [f64; 5] = [0.0, 0.0145, 0.132, 0.264, 0.6];
+    const ENERGY_MINUS_WRITE_RATIOS: [f64; 5] = [0.0, 0.0145, 0.132, 0.264, 0.6];
     /// Write rates of the host in the compared cases, divided by the rate that the lifetime target allows.
     const WRITE_DEMANDS_PER_ALLOWED_RATE: [f64; 6] = [0.5, 0.99, 1.0, 1.3, 2.0, 20.0];
     let schemes =
-        || REMAINING_WRITE_RATIOS.iter().flat_map(|&d| ENERGY_RATIO_ABOVE_WRITE_RATIO.map(|e| (d, d + e)));
+        || REMAINING_WRITE_RATIOS.iter().flat_map(|&d| ENERGY_MINUS_WRITE_RATIOS.map(|e| (d, d + e)));
     let (mut agree, mut all) = (0.0, 0.0);
     for (dedup, compression, demand) in
         schemes().flat_map(|dedup| schemes().map(move |compression| (dedup, compression))).flat_map(
@@ -275,8 +275,8 @@ pub fn scheme_decisions_as_in_paper_percent() -> f64 {
         )
     {
         let estimates = [dedup, compression].map(|(write_ratio, energy_ratio)| SchemeEstimate {
-            written_share: write_ratio,
-            energy_in_programs_per_page: energy_ratio,
+            written_share_of_offered_bytes: write_ratio,
+            total_energy_per_page_in_program_energies: energy_ratio,
         });
         let decision = decide_schemes(&estimates, demand, 1.0);
         let ours = [
@@ -285,7 +285,7 @@ pub fn scheme_decisions_as_in_paper_percent() -> f64 {
             decision.throttle_bytes_per_epoch.is_some(),
         ];
         agree +=
-            f64::from(u8::from(ours == schemes_enabled_by_paper_algorithm(dedup, compression, demand, 1.0)));
+            f64::from(u8::from(ours == lifetime_schemes_enabled_by_paper(dedup, compression, demand, 1.0)));
         all += 1.0;
     }
     to_percent(agree / all)
@@ -294,15 +294,15 @@ pub fn scheme_decisions_as_in_paper_percent() -> f64 {
 /// Returns Wearwell's values of a reported result that follows from the paper's parameters by a formula; `None` for
 /// other results.
 pub fn row_values_from_formula(id: &str) -> Option<Vec<NamedValue>> {
-    rows::recyclable_ssd_row_values(id)
-        .or_else(|| rows::delta_ftl_row_values(id))
-        .or_else(|| rows::remap_ssd_row_values(id))
-        .or_else(|| rows::integrated_lifetime_row_values(id))
+    formula_results::recyclable_ssd_row_values(id)
+        .or_else(|| formula_results::delta_ftl_row_values(id))
+        .or_else(|| formula_results::remap_ssd_row_values(id))
+        .or_else(|| formula_results::integrated_lifetime_row_values(id))
         .or_else(|| metadata::row_values_from_formula(id))
 }
 
 /// Parameters of the papers, and the values of each reported result that follows from them.
-mod rows {
+mod formula_results {
     #[allow(clippy::wildcard_imports, reason = "every formula of the module is used here")]
     use super::*;
 
@@ -314,8 +314,9 @@ mod rows {
         ("web", TraceTableRow { requests: 5.9e6, write_share: 0.825, distinct_addresses: 0.8e6 }, 2.5),
     ];
 
-    /// Returns a value for each FIU trace, computed from its row of Table I and its amount of recyclable data in GB.
-    fn value_per_trace(value: impl Fn(TraceTableRow, f64) -> f64) -> Vec<NamedValue> {
+    /// Returns a value for each FIU trace, computed from the trace's row in Table I of the Recyclable SSD paper and
+    /// from its amount of recyclable data in GB.
+    fn values_for_each_fiu_trace(value: impl Fn(TraceTableRow, f64) -> f64) -> Vec<NamedValue> {
         FIU_TRACES.map(|(name, table, recyclable)| NamedValue::new(name, value(table, recyclable))).into()
     }
 
@@ -337,11 +338,11 @@ mod rows {
     /// Returns the values of the Recyclable SSD paper's row `id`; `None` if they do not follow from a formula.
     pub(super) fn recyclable_ssd_row_values(id: &str) -> Option<Vec<NamedValue>> {
         Some(match id {
-            "LX-05" => value_per_trace(|table, _| to_percent(table.overwrite_share())),
-            "LX-06" => value_per_trace(|table, _| table.invalidated_gib()),
-            "LX-08" => {
-                value_per_trace(|table, recyclable_gb| to_percent(recyclable_gb / table.invalidated_gib()))
-            }
+            "LX-05" => values_for_each_fiu_trace(|table, _| to_percent(table.overwrite_share())),
+            "LX-06" => values_for_each_fiu_trace(|table, _| table.invalidated_gib()),
+            "LX-08" => values_for_each_fiu_trace(|table, recyclable_gb| {
+                to_percent(recyclable_gb / table.invalidated_gib())
+            }),
             "LX-16" => named_values(
                 [("64K", 64.0), ("128K", 128.0), ("256K", 256.0)]
                     .map(|(name, kilo)| (name, fingerprint_store_bytes(kilo * KIB) / MIB)),
@@ -374,12 +375,12 @@ mod rows {
     }
 
     /// Returns a value for each clock of the delta encoder, computed from the clock in MHz.
-    fn value_per_encoder_clock(value: impl Fn(f64) -> f64) -> Vec<NamedValue> {
+    fn values_for_each_encoder_clock(value: impl Fn(f64) -> f64) -> Vec<NamedValue> {
         named_values(ENCODER_CLOCKS_MHZ.map(|(name, mhz)| (name, value(mhz))))
     }
 
     /// Returns a value for every combination of the share of delta writes (Pc) and the compression ratio (Rc).
-    fn value_per_delta_share_and_ratio(value: impl Fn(f64, f64) -> f64) -> Vec<NamedValue> {
+    fn values_for_each_delta_share_and_ratio(value: impl Fn(f64, f64) -> f64) -> Vec<NamedValue> {
         let cell = |(name, ratio): (&str, f64), share: f64| {
             NamedValue::new(format!("Rc {name} Pc {share}"), value(share, ratio))
         };
@@ -392,12 +393,12 @@ mod rows {
     /// Returns the values of the Delta-FTL paper's row `id`; `None` if they do not follow from a formula.
     pub(super) fn delta_ftl_row_values(id: &str) -> Option<Vec<NamedValue>> {
         Some(match id {
-            "DF-01" => value_per_encoder_clock(|mhz| cycles_to_us(DELTA_ENCODE_CYCLES, mhz)),
-            "DF-02" => value_per_encoder_clock(|mhz| cycles_to_us(DELTA_DECODE_CYCLES, mhz)),
-            "DF-03" => value_per_encoder_clock(|mhz| {
+            "DF-01" => values_for_each_encoder_clock(|mhz| cycles_to_us(DELTA_ENCODE_CYCLES, mhz)),
+            "DF-02" => values_for_each_encoder_clock(|mhz| cycles_to_us(DELTA_DECODE_CYCLES, mhz)),
+            "DF-03" => values_for_each_encoder_clock(|mhz| {
                 delta_pipeline_at_mhz(mhz).delta_write_overhead_in_programs(PAGE_PROGRAM_US)
             }),
-            "DF-04" => value_per_encoder_clock(|mhz| {
+            "DF-04" => values_for_each_encoder_clock(|mhz| {
                 delta_pipeline_at_mhz(mhz).break_even_compression_ratio(PAGE_PROGRAM_US)
             }),
             "DF-05" => single_unnamed_value(2f64.powi(31) * PAGE_BYTES / TIB),
@@ -406,13 +407,13 @@ mod rows {
                 ("four times", page_writes_saved_by_deltas(4.0, 0.25)),
                 ("spare space", 0.25),
             ]),
-            "DF-07" => {
-                value_per_encoder_clock(|mhz| truth_value(delta_pipeline_at_mhz(mhz).is_bound_by_encoder()))
-            }
-            "DF-19" => value_per_delta_share_and_ratio(theory::delta_programs_per_host_write),
-            "DF-30" => single_unnamed_value(to_percent(read_latency_with_deltas_ratio(0.107) - 1.0)),
+            "DF-07" => values_for_each_encoder_clock(|mhz| {
+                truth_value(delta_pipeline_at_mhz(mhz).is_bound_by_encoder())
+            }),
+            "DF-19" => values_for_each_delta_share_and_ratio(theory::delta_programs_per_host_write),
+            "DF-30" => single_unnamed_value(to_percent(relative_read_latency_with_deltas(0.107) - 1.0)),
             "DF-31" => delta_overhead_at_tested_ratios(),
-            "DF-32" => value_per_delta_share_and_ratio(gc_frequency_with_deltas_ratio),
+            "DF-32" => values_for_each_delta_share_and_ratio(relative_gc_frequency_with_deltas),
             "DF-33" => {
                 let exported = 64.0 * (1.0 - 0.30);
                 named_values([("exported", exported), ("threshold", exported * 0.10)])
@@ -547,8 +548,8 @@ mod rows {
         let none = f64::NAN;
         Some(match id {
             "IL-09" => named_values([
-                ("", energy_break_even_saved_share(cost).unwrap_or(none)),
-                ("2x", energy_break_even_saved_share(2.0 * cost).unwrap_or(none)),
+                ("", saved_share_at_energy_break_even(cost).unwrap_or(none)),
+                ("2x", saved_share_at_energy_break_even(2.0 * cost).unwrap_or(none)),
                 ("cost", cost),
                 ("2x cost", 2.0 * cost),
             ]),

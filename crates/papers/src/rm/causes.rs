@@ -1,10 +1,10 @@
 //! Experiments that remove a suspected cause of a difference between our results and the Remap-SSD paper.
 //!
-//! Each is an experiment of the catalogue with one change, after which it is named. Two causes exist only on the
-//! scaled-down device: an erase takes 5 ms while programming a superblock takes 32 ms instead of 512, and segments
-//! waste 9 % of the NVRAM instead of 2.3 %. Most experiments are run only scaled down, because they concern shares of
-//! time and space that are the same at full size. The price is that a reason is tested only on the small device.
-//! Reasons for differences at full size are tested at both sizes.
+//! Each changes one thing in an experiment of the catalogue, and is named after the change. Two causes exist only on
+//! the scaled-down device. An erase takes 5 ms while programming a superblock takes 32 ms (512 ms at full size), and
+//! segments waste 9 % of the NVRAM (2.3 % in the paper). Most experiments are run only scaled down, because they
+//! concern shares of time and space that are the same at full size. Experiments about differences that exist at full
+//! size are run at both sizes.
 
 use super::{
     Experiment, ExperimentConditions, ExperimentSize, GENERATED_LOADS, LARGE_DRIVE_REVERSE_MAP_MB,
@@ -20,11 +20,12 @@ const SCALED_ERASE_TIME_SETTING: &str = "device.erase_us=312.5";
 const LARGE_DRIVE_ERASE_TIME_SETTING: &str = "device.erase_us=156.25";
 /// Setting of the default program time of the SSD emulator FEMU; the Remap-SSD paper states 500 us.
 const FEMU_PROGRAM_TIME_SETTING: &str = "device.program_us=200";
-/// Factor on the NVRAM size with which the scaled-down device's NVRAM segments leave as much space for entries as those
-/// of the Remap-SSD paper: they waste 9 % instead of 2.3 %.
+/// Factor by which the scaled-down device's NVRAM is enlarged, so that entries can use as much of it as in the
+/// Remap-SSD paper. Segments of the scaled-down device waste 9 % of the NVRAM, those of the paper 2.3 %.
 const USABLE_NVRAM_SIZE_FACTOR: f64 = 0.977 / 0.91;
 
-/// Returns experiments that each repeat one of `catalogue` with a suspected cause of differences changed.
+/// Returns variants of experiments of `catalogue`. Each changes one thing that may cause a difference between our
+/// results and the Remap-SSD paper's.
 pub fn difference_cause_experiments(
     conditions: &ExperimentConditions,
     catalogue: &[Experiment],
@@ -46,7 +47,8 @@ pub fn difference_cause_experiments(
     }
 }
 
-/// Makes experiments that repeat those of the Remap-SSD paper without a suspected cause of a difference.
+/// Makes experiments that repeat those for the Remap-SSD paper and remove one suspected cause of a difference between
+/// our results and the paper's.
 struct DifferenceCauseExperiments<'a> {
     /// Size, seed and traces of the experiments.
     conditions: &'a ExperimentConditions,
@@ -106,10 +108,10 @@ impl DifferenceCauseExperiments<'_> {
             .into()
     }
 
-    /// Returns experiments that repeat three rows of the Remap-SSD paper with other NVRAM sizes. Row RM-29: NVRAM with
-    /// enough space for every bind (mapping of a further LPN to a stored page), so that runs with two segment sizes
-    /// differ only in that size. Rows RM-33 and RM-37: half of the NVRAM, with which remaps save fewer programs once GC
-    /// of the NVRAM begins, and NVRAM with enough space for every remap.
+    /// Returns experiments that repeat three rows of the Remap-SSD paper with other NVRAM sizes. For row RM-29, two
+    /// segment sizes are compared with enough NVRAM for every bind (mapping of a further LPN to a stored page), so that
+    /// runs differ only in the segment size. For rows RM-33 and RM-37, one run has half the NVRAM, whose GC then
+    /// reduces the programs that remaps save, and one has enough NVRAM for every remap.
     fn nvram_size_experiments(&self) -> Vec<Experiment> {
         let share =
             |full: f64, quick: f64| if self.conditions.size == ExperimentSize::Full { full } else { quick };
@@ -124,9 +126,10 @@ impl DifferenceCauseExperiments<'_> {
         ]
     }
 
-    /// Returns experiments that test causes of the differences in the Remap-SSD paper's rows RM-15 and RM-16: each load
-    /// on a drive that is not filled beforehand and therefore has a tenth more spare space, and a file server whose
-    /// number of distinct contents is that of its own pages (0.7 * 0.9 / 4 of the logical pages).
+    /// Returns experiments that test causes of the differences in rows RM-15 and RM-16 of the Remap-SSD paper
+    /// (performance and write amplification of an ideal reverse map). Each generated load runs on a drive that is not
+    /// filled beforehand and so has a tenth more spare space. The file server also runs with as many distinct contents
+    /// as its own files have pages: 0.7 * 0.9 / 4 of the logical pages.
     fn gc_difference_experiments(&self) -> Vec<Experiment> {
         let unfilled = |of: &str, scheme: &str| {
             let new_name = format!("{of}/unfilled-{scheme}");
@@ -141,9 +144,9 @@ impl DifferenceCauseExperiments<'_> {
         all
     }
 
-    /// Returns experiments that test causes of the differences in the Remap-SSD paper's rows RM-17, 18, 20 and 21:
-    /// NVRAM that holds as many reverse-map entries as the paper's, and a smaller NVRAM for loads that map few further
-    /// LPNs to stored pages.
+    /// Returns experiments that test causes of the differences in rows RM-17, 18, 20 and 21 of the Remap-SSD paper.
+    /// Some have NVRAM for as many reverse-map entries as in the paper. The others have a smaller NVRAM, for loads that
+    /// bind few pages (map a further LPN to a stored page).
     fn nvram_entry_capacity_experiments(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for of in ["oltp", "random writes"] {
@@ -205,9 +208,9 @@ impl DifferenceCauseExperiments<'_> {
         all
     }
 
-    /// Returns experiments for the Remap-SSD paper's rows RM-24 to RM-27, on the drive of its Figure 6. Each changes
-    /// one thing: erase times to scale, no NVRAM entries at first, an ideal reverse map with as many shared pages as
-    /// the segments have, NVRAM stores that take no time, or another share of duplicates.
+    /// Returns experiments for rows RM-24 to RM-27 of the Remap-SSD paper, on the drive of its Figure 6. Each changes
+    /// one thing: erase times in proportion to the block size, an empty NVRAM at first, an ideal reverse map with as
+    /// much NVRAM as the segments have, writes to NVRAM that take no time, or another share of duplicates.
     fn large_drive_experiments(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for trace in ["homes", "mail"] {

@@ -1,14 +1,15 @@
 //! Experiments of the Remap-SSD paper (RM, section 5), and how the values of its rows are computed from them.
 //!
 //! The device is the paper's emulated drive of 36 GiB with 576 superblocks over 16 dies. Scaled down, it has the same
-//! number of superblocks with a sixteenth of the pages each, and NVRAM or log in proportion. So scanning the whole log
-//! takes as long, relative to copying a superblock, as in the paper. The price is that a superblock has a sixteenth of
-//! the entries: segments are 256 bytes instead of 1 KiB, and still leave 9 % of the NVRAM unused, where the paper's
-//! leave 2 %.
+//! number of superblocks with a sixteenth of the pages each. The reverse map (in NVRAM or in a log) is also a sixteenth
+//! as large. So scanning the whole log takes as long, relative to copying a superblock, as in the paper. The price is
+//! that a superblock has a sixteenth of the entries. Segments therefore have 256 bytes instead of 1 KiB; they still
+//! leave 9 % of the NVRAM unused, those of the paper 2 %.
 //!
-//! Loads write 0.9 of a drive that was filled before, so that GC runs with every scheme; their first half ages the
-//! drive. Applications are host models in closed loop. Performance is requests per second of device time, so that both
-//! saved writes and scans of a log count. `NoRemap` is the plain page map; hosts then copy by reading and writing.
+//! Each load runs on a drive that was filled before, and writes 0.9 of its capacity, so that GC runs with every scheme.
+//! The first half of the load ages the drive, and the second half is measured. Applications are host models in closed
+//! loop. Performance is requests per second of device time, so that both saved writes and scans of a log count.
+//! `NoRemap` is the plain page map; hosts then copy by reading and writing.
 
 mod causes;
 
@@ -35,7 +36,7 @@ const GENERATED_LOADS: [&str; 4] = ["fileserver", "oltp", "ycsb", "random writes
 /// The Remap-SSD paper's drive with the capacity that the experiments use.
 struct ScaledDrive {
     /// Capacity of the drive as a share of that of the paper's drive.
-    device_scale: f64,
+    share_of_paper_capacity: f64,
     /// Number of pages that the drive exports.
     logical_pages: f64,
     /// Settings of the drive and of its timing, `section.key=value`.
@@ -57,7 +58,11 @@ fn scaled_drive(conditions: &ExperimentConditions) -> ScaledDrive {
         "replay.arrival=closed".to_owned(),
         format!("replay.seed={}", conditions.seed),
     ];
-    ScaledDrive { device_scale: scale, logical_pages: f64::from(blocks * pages * 16) / 1.125, settings }
+    ScaledDrive {
+        share_of_paper_capacity: scale,
+        logical_pages: f64::from(blocks * pages * 16) / 1.125,
+        settings,
+    }
 }
 
 /// Returns the settings for a reverse map of kind `map` with `mb` MB of NVRAM or log.
@@ -101,7 +106,7 @@ fn request_source_of_load(name: &str, logical: f64, share: f64, seed: u64) -> Re
 pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let catalogue = [
         deduplication_experiments(conditions),
-        trace_experiments(conditions),
+        experiments_on_traces(conditions),
         sqlite_experiments(conditions),
         f2fs_experiments(conditions),
     ]
@@ -110,10 +115,10 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     [catalogue, causes].concat()
 }
 
-/// Returns the experiments that deduplicate the generated loads of section 5.2, with every kind and size of reverse
-/// map.
+/// Returns the experiments that deduplicate the generated loads of section 5.2 of the Remap-SSD paper, with every kind
+/// and size of reverse map.
 fn deduplication_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
-    let ScaledDrive { device_scale: scale, logical_pages, settings } = scaled_drive(conditions);
+    let ScaledDrive { share_of_paper_capacity: scale, logical_pages, settings } = scaled_drive(conditions);
     let state = ["precondition.mode=aged", "precondition.filled=true"].map(str::to_owned).to_vec();
     let base = [settings, state, nvram_segment_size_setting(conditions.size)].concat();
     let mut experiments = Vec::new();
@@ -198,7 +203,7 @@ fn segment_size_experiments(conditions: &ExperimentConditions) -> Vec<Experiment
 /// writes until the first GC, and 70 % of the NVRAM filled with valid entries of random pages. Duplicates are 33 to 92
 /// % of the writes in the three FIU systems (section 3.1); the substitutes have the least share for homes and the
 /// greatest for mail. At full size a drive takes 2.5 GB of memory.
-fn trace_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+fn experiments_on_traces(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let size = match conditions.size {
         ExperimentSize::Quick => 1.0 / 32.0,
         ExperimentSize::Full => 1.0,
@@ -238,7 +243,7 @@ fn trace_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
 /// Returns experiments with all kinds of reverse map for a case study in which the host issues remaps, on a new device
 /// with a reverse map of 80 MB. `spec` is the model of the host (file system or database) without its key `remap`.
 fn case_study_experiments(conditions: &ExperimentConditions, name: &str, spec: &str) -> Vec<Experiment> {
-    let ScaledDrive { device_scale: scale, settings, .. } = scaled_drive(conditions);
+    let ScaledDrive { share_of_paper_capacity: scale, settings, .. } = scaled_drive(conditions);
     let one = |variant: &str, design, remap: &str, extra: Vec<String>| {
         let source = RequestSource::Substitute(format!("{spec},remap={remap},seed={}", conditions.seed));
         let settings = [settings.clone(), nvram_segment_size_setting(conditions.size), extra].concat();
@@ -254,7 +259,7 @@ fn case_study_experiments(conditions: &ExperimentConditions, name: &str, spec: &
 
 /// Returns the experiments with two tests of `SQLite`'s benchmark, whose checkpoints remap pages.
 fn sqlite_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
-    let scale = scaled_drive(conditions).device_scale;
+    let scale = scaled_drive(conditions).share_of_paper_capacity;
     let entries = |full: f64| (full * scale).round();
     [
         case_study_experiments(conditions, "fillrandom", &format!("sqlite-wal:entries={}", entries(1.6e6))),
@@ -288,7 +293,7 @@ type Result<T> = std::result::Result<T, String>;
 /// Computes our values for one row (reported result) of the Remap-SSD paper from the finished experiments; `None` if no
 /// experiment is about the row.
 pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
-    let row = row_values_without_trace_check(id, runs)?;
+    let row = row_values_of_unchecked_traces(id, runs)?;
     let is_of_traces = ["RM-24", "RM-25", "RM-26", "RM-27", "RM-28"].contains(&id);
     Some(if is_of_traces {
         row.and_then(|values| require_duplicates_in_traces(runs).map(|()| values))
@@ -325,40 +330,45 @@ fn require_duplicates_in_traces(runs: &ExperimentRecords) -> Result<()> {
     Ok(())
 }
 
-/// Computes our values for one row, without the check that the traces have duplicates.
-fn row_values_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
+/// Computes Wearwell's values for one row (reported result) of the Remap-SSD paper, without the check that the traces
+/// have duplicates.
+fn row_values_of_unchecked_traces(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     Some(match id {
-        "RM-15" => values_by_load_and_duplicates(runs, &[("10", "opt-10"), ("30", "opt")], |opt, none| {
-            requests_per_s(opt) / requests_per_s(none)
-        }),
-        "RM-16" => values_by_load_and_duplicates(runs, &[("30", "opt")], |opt, none| {
+        "RM-15" => {
+            values_by_load_and_duplicate_percent(runs, &[("10", "opt-10"), ("30", "opt")], |opt, none| {
+                requests_per_s(opt) / requests_per_s(none)
+            })
+        }
+        "RM-16" => values_by_load_and_duplicate_percent(runs, &[("30", "opt")], |opt, none| {
             100.0 * (1.0 - write_amplification(opt) / write_amplification(none))
         }),
-        "RM-17" => demoted_remap_percents(runs, 40),
-        "RM-18" => demoted_remap_percents(runs, 80),
-        "RM-19" => demoted_remap_percents(runs, 120),
-        "RM-20" => mean_throughput_gains_over_logs(runs, &GENERATED_LOADS, 40),
-        "RM-21" => mean_throughput_gains_over_logs(runs, &GENERATED_LOADS, 80),
-        "RM-22" => mean_throughput_gains_over_logs(runs, &GENERATED_LOADS, 120).and_then(|values| {
-            let on_timelines = percent_gains_over_logs(|scheme| {
-                let of = |scheme: &str| {
-                    runs.finished_run_named(&format!("random writes/timeline-{scheme}-120"))
-                        .map(requests_per_s)
-                };
-                Ok(of("segments")? / of(scheme)?)
-            })?;
-            let renamed = on_timelines
-                .into_iter()
-                .map(|value| NamedValue::new(format!("{}, timelines", value.of), value.value));
-            Ok(values.into_iter().chain(renamed).collect())
-        }),
+        "RM-17" => percents_of_remaps_done_by_writes(runs, 40),
+        "RM-18" => percents_of_remaps_done_by_writes(runs, 80),
+        "RM-19" => percents_of_remaps_done_by_writes(runs, 120),
+        "RM-20" => mean_throughput_gains_over_reverse_map_logs(runs, &GENERATED_LOADS, 40),
+        "RM-21" => mean_throughput_gains_over_reverse_map_logs(runs, &GENERATED_LOADS, 80),
+        "RM-22" => {
+            mean_throughput_gains_over_reverse_map_logs(runs, &GENERATED_LOADS, 120).and_then(|values| {
+                let on_timelines = percent_gains_over_reverse_map_logs(|scheme| {
+                    let of = |scheme: &str| {
+                        runs.finished_run_named(&format!("random writes/timeline-{scheme}-120"))
+                            .map(requests_per_s)
+                    };
+                    Ok(of("segments")? / of(scheme)?)
+                })?;
+                let renamed = on_timelines
+                    .into_iter()
+                    .map(|value| NamedValue::new(format!("{}, timelines", value.of), value.value));
+                Ok(values.into_iter().chain(renamed).collect())
+            })
+        }
         "RM-23" => REVERSE_MAP_MB
             .iter()
             .map(|&mb| Ok(NamedValue::new(format!("{mb} MB"), extra_write_amplification_percent(runs, mb)?)))
             .collect(),
         "RM-24" => throughput_gains_by_reverse_map_size(runs, "flog"),
         "RM-25" => throughput_gains_by_reverse_map_size(runs, "nlog"),
-        "RM-26" => throughput_losses_against_opt(runs),
+        "RM-26" => throughput_losses_against_ideal_map(runs),
         "RM-27" => ["homes", "mail"]
             .iter()
             .map(|trace| {
@@ -387,11 +397,11 @@ fn row_values_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option<
             })?;
             Ok(vec![NamedValue::new("", 100.0 * (1.0 - left))])
         }),
-        "RM-34" => percent_gains_over_logs(|scheme| {
+        "RM-34" => percent_gains_over_reverse_map_logs(|scheme| {
             mean_ratio_to_baseline(runs, &SQLITE_TESTS, "segments", scheme, requests_per_s_after_first_erase)
         }),
         "RM-36" => largest_referrer_scan_kb(runs),
-        "RM-37" => host_page_rates_after_first_erase(runs),
+        "RM-37" => host_pages_per_s_after_first_erase(runs),
         "RM-38" => SQLITE_TESTS
             .iter()
             .map(|test| {
@@ -404,8 +414,8 @@ fn row_values_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option<
             .collect(),
         "RM-39" => phase_speedup_percent(runs, "noremap", 1),
         "RM-40" => phase_speedup_percent(runs, "noremap", 2),
-        "RM-41" => percent_gains_over_logs(|scheme| phase_duration_ratio(runs, scheme, 0)),
-        "RM-42" => percent_gains_over_logs(|scheme| phase_duration_ratio(runs, scheme, 2)),
+        "RM-41" => percent_gains_over_reverse_map_logs(|scheme| phase_duration_ratio(runs, scheme, 0)),
+        "RM-42" => percent_gains_over_reverse_map_logs(|scheme| phase_duration_ratio(runs, scheme, 2)),
         "RM-43" => performance_losses_by_reverse_map(runs),
         _ => return None,
     })
@@ -457,7 +467,7 @@ fn mean_ratio_to_baseline(
 /// Computes `value` for every generated load and every share of duplicates, from a run of `Opt` (ideal reverse map) and
 /// the run of `NoRemap`. Each entry of `duplicate_percents_and_runs` is a percentage of duplicates and the name of the
 /// `Opt` run with it. `NoRemap` does not deduplicate, so its run is the same for all shares.
-fn values_by_load_and_duplicates(
+fn values_by_load_and_duplicate_percent(
     runs: &ExperimentRecords,
     duplicate_percents_and_runs: &[(&str, &str)],
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
@@ -477,7 +487,7 @@ fn values_by_load_and_duplicates(
 
 /// Returns the share of the wanted remaps (mappings of a further LPN to a stored page) that became page programs
 /// because no NVRAM entry was free, percent.
-fn demoted_remap_percents(runs: &ExperimentRecords, mb: u32) -> Result<Vec<NamedValue>> {
+fn percents_of_remaps_done_by_writes(runs: &ExperimentRecords, mb: u32) -> Result<Vec<NamedValue>> {
     let of = |load: &&str| {
         let run = runs.finished_run_named(&format!("{load}/segments-{mb}"))?;
         let full = run.figure("parts.demoted_full");
@@ -490,7 +500,7 @@ fn demoted_remap_percents(runs: &ExperimentRecords, mb: u32) -> Result<Vec<Named
 /// Returns the performance gain of Remap-SSD over the reverse map in a log on flash (`FLog`) and in a log in NVRAM
 /// (`NLog`), percent. `ratio` receives the name of the log, `flog` or `nlog`, and returns Remap-SSD's performance
 /// divided by that of the log.
-fn percent_gains_over_logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<NamedValue>> {
+fn percent_gains_over_reverse_map_logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<NamedValue>> {
     [("FLog", "flog"), ("NLog", "nlog")]
         .iter()
         .map(|(name, scheme)| Ok(NamedValue::new(*name, 100.0 * (ratio(scheme)? - 1.0))))
@@ -498,12 +508,12 @@ fn percent_gains_over_logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<Na
 }
 
 /// Returns Remap-SSD's mean gain in requests per second over reverse maps in a log, percent.
-fn mean_throughput_gains_over_logs(
+fn mean_throughput_gains_over_reverse_map_logs(
     runs: &ExperimentRecords,
     load_names: &[&str],
     mb: u32,
 ) -> Result<Vec<NamedValue>> {
-    percent_gains_over_logs(|scheme| {
+    percent_gains_over_reverse_map_logs(|scheme| {
         mean_ratio_to_baseline(
             runs,
             load_names,
@@ -514,7 +524,8 @@ fn mean_throughput_gains_over_logs(
     })
 }
 
-/// Returns how much more write amplification Remap-SSD has than reverse maps in logs (mean of both), percent.
+/// Returns how much more write amplification Remap-SSD has than the two designs with the reverse map in a log, on
+/// average, percent.
 fn extra_write_amplification_percent(runs: &ExperimentRecords, mb: u32) -> Result<f64> {
     let over = |scheme: &str| {
         mean_ratio_to_baseline(
@@ -528,7 +539,8 @@ fn extra_write_amplification_percent(runs: &ExperimentRecords, mb: u32) -> Resul
     Ok(100.0 * (f64::midpoint(over("flog")?, over("nlog")?) - 1.0))
 }
 
-/// Returns Remap-SSD's gain in requests per second over the design `scheme` on deduplicated traces, percent.
+/// Returns Remap-SSD's gain in requests per second over the design `scheme` on deduplicated traces, percent, for each
+/// size of the reverse map.
 fn throughput_gains_by_reverse_map_size(runs: &ExperimentRecords, scheme: &str) -> Result<Vec<NamedValue>> {
     let of = |mb: &u32| {
         let gain = mean_ratio_to_baseline(
@@ -544,7 +556,7 @@ fn throughput_gains_by_reverse_map_size(runs: &ExperimentRecords, scheme: &str) 
 }
 
 /// Returns Remap-SSD's loss of requests per second against an ideal reverse map, percent: mean and largest.
-fn throughput_losses_against_opt(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn throughput_losses_against_ideal_map(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut gaps = Vec::new();
     for trace in ["homes", "mail"] {
         for mb in LARGE_DRIVE_REVERSE_MAP_MB {
@@ -585,7 +597,7 @@ fn largest_referrer_scan_kb(runs: &ExperimentRecords) -> Result<Vec<NamedValue>>
 /// Returns the host pages written or remapped per second after Remap-SSD's first erase, with Remap-SSD and without
 /// remaps, and whether the run without remaps is faster. The measured period is a tenth of Remap-SSD's run, as in the
 /// paper's Figure 8b.
-fn host_page_rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn host_pages_per_s_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (remap, none) =
         (runs.finished_run_named("fillseq/segments")?, runs.finished_run_named("fillseq/noremap")?);
     let from = remap.required_figure("first_erase.device_s")?;

@@ -40,7 +40,7 @@ impl AblationFigure {
     }
 }
 
-/// A figure (result, such as page programs) of a run, and how much each content mechanism changes it.
+/// A figure (number, such as page programs) that the runs measured, and how much each content mechanism changes it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FigureGains {
     /// Key of the figure, as in the CSV of runs.
@@ -51,7 +51,7 @@ pub struct FigureGains {
     pub more_is_better: bool,
     /// Value of the figure without any mechanism; absent if that run is missing or does not have the figure.
     pub baseline: Option<f64>,
-    /// Change of the figure from the baseline (no mechanism) to all mechanisms together. The Shapley values of the
+    /// Change of the figure if all mechanisms are added to the baseline (no mechanism). The Shapley values of the
     /// mechanisms add up to this change.
     pub whole: Option<Change>,
     /// Changes of the figure by each mechanism, one entry per mechanism.
@@ -79,11 +79,11 @@ pub struct Change {
 /// How much one mechanism changes a figure, measured in three ways. A change that needs a missing run is absent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Gain {
-    /// The content mechanism that makes these changes of the figure.
+    /// Content mechanism whose effect on the figure this entry states.
     pub mechanism: ContentMechanismName,
-    /// Change of the figure by adding the mechanism alone to the baseline (no mechanism).
+    /// Change of the figure if only this mechanism is added to the baseline (no mechanism).
     pub alone: Option<Change>,
-    /// Change of the figure when the mechanism is added to all the others: the negative of the change when it is
+    /// Change of the figure if this mechanism is added last, to all the others: the negative of the change if it is
     /// removed from the set of all mechanisms.
     pub last: Option<Change>,
     /// Shapley value: mean change of the figure by adding the mechanism, over all orders in which the mechanisms can be
@@ -91,7 +91,8 @@ pub struct Gain {
     pub shapley: Option<Change>,
 }
 
-/// Overlap of two mechanisms: the sum of what each gains alone on the baseline, less what they gain together.
+/// Overlap of the gains of two mechanisms: the sum of what each gains alone on the baseline, less what they gain
+/// together.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Overlap {
     /// The first of the two mechanisms whose gains overlap.
@@ -107,9 +108,10 @@ pub struct Overlap {
 pub(super) struct FigureValues<'a> {
     /// The figure (result of a run, such as page programs) whose values these are.
     figure: &'a AblationFigure,
-    /// The value of the figure for each subset of the mechanisms, as a cooperative game (for Shapley values).
-    subset_game: CooperativeGame,
-    /// For each subset: whether the figure is extrapolated from a run that was not steady.
+    /// The value of the figure for each subset of the mechanisms; a cooperative game, from which Shapley values are
+    /// computed.
+    figure_by_subset: CooperativeGame,
+    /// For each subset of the mechanisms: whether the figure is extrapolated from a run that was not steady.
     is_subset_unsteady: Vec<bool>,
 }
 
@@ -129,19 +131,21 @@ impl<'a> FigureValues<'a> {
         let values = runs.iter().map(|run| run.and_then(value)).collect();
         let is_subset_unsteady =
             runs.iter().map(|run| run.is_some_and(|run| column.needs_unsteady_mark(run))).collect();
-        Self { figure, subset_game: CooperativeGame::of_subset_values(values), is_subset_unsteady }
+        Self { figure, figure_by_subset: CooperativeGame::of_subset_values(values), is_subset_unsteady }
     }
 
     /// Returns how much each mechanism changes the figure, and how much pairs of mechanisms overlap.
     pub(super) fn gains(&self, mechanisms: &[ContentMechanismName], subsets: &[SubsetRun]) -> FigureGains {
         let (all, numbered) = (self.is_subset_unsteady.len() - 1, || mechanisms.iter().copied().enumerate());
-        let game = &self.subset_game;
+        let game = &self.figure_by_subset;
         let gain = |(player, mechanism): (usize, ContentMechanismName)| Gain {
             mechanism,
-            alone: self.change_based_on_subset_runs(game.gain_alone(player), &[0, 1 << player]),
-            last: self
-                .change_based_on_subset_runs(game.gain_over_all_others(player), &[all & !(1 << player), all]),
-            shapley: self.change_based_on_all_subset_runs(game.shapley_value(player)),
+            alone: self.change_from_runs_of_subsets(game.gain_alone(player), &[0, 1 << player]),
+            last: self.change_from_runs_of_subsets(
+                game.gain_when_added_to_all_others(player),
+                &[all & !(1 << player), all],
+            ),
+            shapley: self.change_from_runs_of_all_subsets(game.shapley_value(player)),
         };
         let whole = game.empty_subset_value().and_then(|baseline| Some(game.full_subset_value()? - baseline));
         let overlaps = numbered().flat_map(|one| numbered().skip(one.0 + 1).map(move |other| (one, other)));
@@ -150,33 +154,33 @@ impl<'a> FigureValues<'a> {
             title: self.figure.figure_column().title.to_owned(),
             more_is_better: self.figure.more_is_better,
             baseline: game.empty_subset_value(),
-            whole: self.change_based_on_subset_runs(whole, &[0, all]),
+            whole: self.change_from_runs_of_subsets(whole, &[0, all]),
             mechanisms: numbered().map(gain).collect(),
             overlaps: overlaps.map(|(one, other)| self.overlap(one, other)).collect(),
             why_no_shapley: self.why_no_shapley(subsets),
         }
     }
 
-    /// Returns the overlap of two mechanisms' gains. If a smaller figure is better, a positive interaction means that
-    /// the figure decreases by less when both are added together, so the savings overlap.
+    /// Returns the overlap of two mechanisms' gains: the sum of what each gains alone on the baseline, less what they
+    /// gain together. It is positive if they gain less together.
     fn overlap(&self, one: (usize, ContentMechanismName), other: (usize, ContentMechanismName)) -> Overlap {
         let sign = if self.figure.more_is_better { -1.0 } else { 1.0 };
         let ((first_player, first), (second_player, second)) = (one, other);
         let (a, b) = (1 << first_player, 1 << second_player);
-        let interaction = self.subset_game.player_interaction(first_player, second_player);
+        let interaction = self.figure_by_subset.player_interaction(first_player, second_player);
         Overlap {
             first,
             second,
             overlap: self
-                .change_based_on_subset_runs(interaction.map(|value| sign * value), &[0, a, b, a | b]),
+                .change_from_runs_of_subsets(interaction.map(|value| sign * value), &[0, a, b, a | b]),
         }
     }
 
-    /// Returns the change `absolute` of the figure with its share of the baseline's figure. `subsets` are the subsets
-    /// whose runs determine the change.
-    fn change_based_on_subset_runs(&self, absolute: Option<f64>, subsets: &[usize]) -> Option<Change> {
+    /// Returns the [`Change`] of the figure by `absolute`, with `absolute` as a share of the baseline's figure. It is
+    /// computed from the runs of `subsets`.
+    fn change_from_runs_of_subsets(&self, absolute: Option<f64>, subsets: &[usize]) -> Option<Change> {
         let absolute = absolute?;
-        let baseline = self.subset_game.empty_subset_value().filter(|&baseline| baseline != 0.0);
+        let baseline = self.figure_by_subset.empty_subset_value().filter(|&baseline| baseline != 0.0);
         let is_from_unsteady_run = subsets.iter().any(|&subset| self.is_subset_unsteady[subset]);
         Some(Change {
             absolute,
@@ -185,17 +189,17 @@ impl<'a> FigureValues<'a> {
         })
     }
 
-    /// Returns the change `absolute` of the figure with its share of the baseline's figure, if the runs of all subsets
-    /// determine the change.
-    fn change_based_on_all_subset_runs(&self, absolute: Option<f64>) -> Option<Change> {
+    /// Returns the [`Change`] of the figure by `absolute`, with `absolute` as a share of the baseline's figure. It is
+    /// computed from the runs of all subsets.
+    fn change_from_runs_of_all_subsets(&self, absolute: Option<f64>) -> Option<Change> {
         let all: Vec<usize> = (0..self.is_subset_unsteady.len()).collect();
-        self.change_based_on_subset_runs(absolute, &all)
+        self.change_from_runs_of_subsets(absolute, &all)
     }
 
     /// Returns why Shapley values of a figure are missing: the first subset of mechanisms without the figure. `None` if
     /// no subset lacks the figure, or if all subsets lack it.
     fn why_no_shapley(&self, subsets: &[SubsetRun]) -> Option<String> {
-        let values = self.subset_game.subset_values();
+        let values = self.figure_by_subset.subset_values();
         let lacking = values.iter().position(Option::is_none)?;
         values.iter().any(Option::is_some).then(|| subsets[lacking].why_figure_is_missing())
     }

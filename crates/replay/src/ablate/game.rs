@@ -13,7 +13,7 @@ pub struct CooperativeGame {
     /// Number of players (in an ablation: of content mechanisms).
     player_count: usize,
     /// Value of each subset of the players; the index is the number of the subset.
-    values: Vec<Option<f64>>,
+    values_by_subset: Vec<Option<f64>>,
 }
 
 impl CooperativeGame {
@@ -22,19 +22,19 @@ impl CooperativeGame {
     ///
     /// # Panics
     /// Panics if the number of values is not a power of two.
-    pub fn of_subset_values(values: Vec<Option<f64>>) -> Self {
-        assert!(values.len().is_power_of_two(), "a value for each subset");
-        Self { player_count: values.len().trailing_zeros() as usize, values }
+    pub fn of_subset_values(values_by_subset: Vec<Option<f64>>) -> Self {
+        assert!(values_by_subset.len().is_power_of_two(), "a value for each subset");
+        Self { player_count: values_by_subset.len().trailing_zeros() as usize, values_by_subset }
     }
 
     /// Returns the values of all subsets of the players, in the order of the subsets' numbers.
     pub fn subset_values(&self) -> &[Option<f64>] {
-        &self.values
+        &self.values_by_subset
     }
 
     /// Returns the value of the subset of players with number `subset`; `None` if it is unknown.
     fn subset_value(&self, subset: usize) -> Option<f64> {
-        self.values[subset]
+        self.values_by_subset[subset]
     }
 
     /// Returns the figure of the run without any of the mechanisms (in the game of Shapley values: without players);
@@ -45,35 +45,35 @@ impl CooperativeGame {
 
     /// Returns the figure of the run with all mechanisms (players) together; `None` if that run has no result.
     pub fn full_subset_value(&self) -> Option<f64> {
-        self.subset_value(self.values.len() - 1)
+        self.subset_value(self.values_by_subset.len() - 1)
     }
 
     /// Returns how much a player adds to the value of a subset of the other players.
-    fn gain_over_subset(&self, player: usize, subset: usize) -> Option<f64> {
+    fn gain_when_added_to_subset(&self, player: usize, subset: usize) -> Option<f64> {
         Some(self.subset_value(subset | 1 << player)? - self.subset_value(subset)?)
     }
 
     /// Returns how much a player adds to the value of the empty subset.
     pub fn gain_alone(&self, player: usize) -> Option<f64> {
-        self.gain_over_subset(player, 0)
+        self.gain_when_added_to_subset(player, 0)
     }
 
     /// Returns how much a player adds to the value of all other players: what the value of all players loses without
     /// this player.
-    pub fn gain_over_all_others(&self, player: usize) -> Option<f64> {
-        self.gain_over_subset(player, (self.values.len() - 1) & !(1 << player))
+    pub fn gain_when_added_to_all_others(&self, player: usize) -> Option<f64> {
+        self.gain_when_added_to_subset(player, (self.values_by_subset.len() - 1) & !(1 << player))
     }
 
     /// Returns how much a player adds on average over all orders (Shapley 1953). Of the n! orders of n players, s! (n -
     /// s - 1)! have exactly the s members of a given subset before the player.
     pub fn shapley_value(&self, player: usize) -> Option<f64> {
         let orders = factorial(self.player_count);
-        let others = (0..self.values.len()).filter(|subset| subset >> player & 1 == 0);
+        let others = (0..self.values_by_subset.len()).filter(|subset| subset >> player & 1 == 0);
         others
             .map(|subset| {
                 let before = subset.count_ones() as usize;
                 let share = factorial(before) * factorial(self.player_count - before - 1) / orders;
-                Some(share * self.gain_over_subset(player, subset)?)
+                Some(share * self.gain_when_added_to_subset(player, subset)?)
             })
             .sum()
     }

@@ -80,7 +80,7 @@ pub struct SubsetRun {
     pub mechanisms: Vec<ContentMechanismName>,
     /// Record of the run with this subset of the mechanisms; absent if the subset was refused or not begun.
     pub run: Option<RunRecord>,
-    /// Why the engine refuses this subset of the mechanisms on this design; absent if the engine accepts it.
+    /// Reason why the engine refuses this subset of the mechanisms on this design; absent if the engine accepts it.
     pub refused: Option<String>,
 }
 

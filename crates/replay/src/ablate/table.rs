@@ -1,4 +1,5 @@
-//! Prints an ablation as text: the runs of all subsets, what each mechanism changes, and how much pairs overlap.
+//! Prints an ablation as text: the runs of all subsets, what each mechanism changes, and how much the gains of each
+//! pair of mechanisms overlap.
 
 use std::fmt::Write as _;
 
@@ -19,7 +20,7 @@ const SUBSETS_CAPTION: &str = "\
 page programs, block erases, TB written until worn, mean latencies of reads and
 writes, MiB of controller RAM
 ";
-/// Line above the table of gains, which explains what its three columns of each figure show.
+/// Text above the table of gains. It explains the three columns that the table has for each figure.
 const GAINS_CAPTION: &str = "\
 what each changes: alone on the baseline, last of all (the whole loses as much
 without it), and by its Shapley value (mean over all orders: these add up to
@@ -44,7 +45,7 @@ pub(crate) struct AblationTables {
     pub(crate) subsets: TableRows,
     /// Table of how much each mechanism changes each figure.
     pub(crate) gains: TableRows,
-    /// Table of the overlaps of two mechanisms each; `None` if there is only one mechanism.
+    /// Table of how much the gains of two mechanisms overlap, for each pair; `None` if there is only one mechanism.
     pub(crate) overlaps: Option<TableRows>,
     /// Sentences below the tables: strongest overlaps, missing subsets, and notes.
     pub(crate) sentences_below_tables: String,
@@ -65,10 +66,10 @@ impl Ablation {
             overlaps: has_pairs.then(|| overlap_rows(self)),
             sentences_below_tables: of_overlaps
                 + &missing_subset_sentences(self)
-                + &missing_shapley_sentences(self)
-                + &whole_run_changes_sentence(self)
+                + &sentences_on_missing_shapley_values(self)
+                + &sentence_on_figures_of_whole_runs(self)
                 + &lines_below_table(&runs)
-                + &note_lines(self),
+                + &text_of_ablation_notes(self),
         })
     }
 }
@@ -140,20 +141,21 @@ fn subset_rows(ablation: &Ablation) -> TableRows {
 /// Returns the rows of the table of gains: a block per figure, with a row per mechanism. A figure that no run has is a
 /// row of dashes.
 fn gain_rows(ablation: &Ablation) -> TableRows {
-    let heads = ["alone", "last", "Shapley"].map(|head| change_with_share_text(head, "%"));
+    let heads = ["alone", "last", "Shapley"].map(|head| text_of_change_and_share(head, "%"));
     let mut rows = vec![[vec![String::new()], heads.to_vec()].concat()];
     for figure in &ablation.figures {
         let is_known = figure.baseline.is_some() || figure.why_no_shapley.is_some();
-        let blank = if is_known { String::new() } else { change_with_share_text("-", "-") };
+        let blank = if is_known { String::new() } else { text_of_change_and_share("-", "-") };
         rows.push([vec![figure.title.clone()], vec![blank; 3]].concat());
         if !is_known {
             continue;
         }
         for gain in &figure.mechanisms {
-            let changes = [gain.alone, gain.last, gain.shapley].map(|change| change_cell(figure, change));
+            let changes =
+                [gain.alone, gain.last, gain.shapley].map(|change| cell_with_change(figure, change));
             rows.push([vec![format!("  {}", gain.mechanism.name())], changes.to_vec()].concat());
         }
-        let whole = change_cell(figure, figure.whole);
+        let whole = cell_with_change(figure, figure.whole);
         rows.push(vec!["  all together".to_owned(), String::new(), String::new(), whole]);
     }
     rows
@@ -164,10 +166,10 @@ fn gain_rows(ablation: &Ablation) -> TableRows {
 fn overlap_rows(ablation: &Ablation) -> TableRows {
     let has_some = |gains: &FigureGains| gains.overlaps.iter().any(|pair| pair.overlap.is_some());
     let shown = || ABLATION_FIGURES.iter().zip(&ablation.figures).filter(|(_, gains)| has_some(gains));
-    let head = shown().map(|(figure, _)| change_with_share_text(figure.short_title, "%"));
+    let head = shown().map(|(figure, _)| text_of_change_and_share(figure.short_title, "%"));
     let mut rows = vec![std::iter::once(String::new()).chain(head).collect()];
     for (pair, named) in ablation.figures[0].overlaps.iter().enumerate() {
-        let cells = shown().map(|(_, gains)| change_cell(gains, gains.overlaps[pair].overlap));
+        let cells = shown().map(|(_, gains)| cell_with_change(gains, gains.overlaps[pair].overlap));
         let name = format!("{}, {}", named.first.name(), named.second.name());
         rows.push(std::iter::once(name).chain(cells).collect());
     }
@@ -175,20 +177,20 @@ fn overlap_rows(ablation: &Ablation) -> TableRows {
 }
 
 /// Returns a table cell with a figure's change, and this change as a share of the baseline.
-fn change_with_share_text(figure: &str, share: &str) -> String {
+fn text_of_change_and_share(figure: &str, share: &str) -> String {
     format!("{figure}  {share:>6}")
 }
 
 /// Returns a table cell with a change of a figure, in as many digits as its baseline has, and its share of the
 /// baseline.
-fn change_cell(gains: &FigureGains, change: Option<Change>) -> String {
+fn cell_with_change(gains: &FigureGains, change: Option<Change>) -> String {
     let Some(Change { absolute, relative, is_from_unsteady_run }) = change else {
-        return change_with_share_text("-", "-");
+        return text_of_change_and_share("-", "-");
     };
     let mark = if is_from_unsteady_run { NOT_STEADY_MARK } else { "" };
-    let digits = figure_column(&gains.figure).decimal_digits_of(gains.baseline.unwrap_or(1.0));
+    let digits = figure_column(&gains.figure).decimal_places_of(gains.baseline.unwrap_or(1.0));
     let share = relative.map_or_else(|| "-".to_owned(), |share| signed_text(100.0 * share, 1));
-    change_with_share_text(&(signed_text(absolute, digits) + mark), &share)
+    text_of_change_and_share(&(signed_text(absolute, digits) + mark), &share)
 }
 
 /// Returns `value` as text with `digits` decimals and a plus or minus sign; without a sign if it is rounded to zero.
@@ -250,7 +252,7 @@ fn missing_subset_sentences(ablation: &Ablation) -> String {
 }
 
 /// Returns the notes on the ablation as a whole, one per line.
-fn note_lines(ablation: &Ablation) -> String {
+fn text_of_ablation_notes(ablation: &Ablation) -> String {
     let mut text = String::new();
     for note in &ablation.notes {
         writeln!(text, "note: {note}").expect("a string takes everything");
@@ -259,7 +261,7 @@ fn note_lines(ablation: &Ablation) -> String {
 }
 
 /// Returns sentences on why Shapley values are missing, each reason once.
-fn missing_shapley_sentences(ablation: &Ablation) -> String {
+fn sentences_on_missing_shapley_values(ablation: &Ablation) -> String {
     let mut text = String::new();
     let mut reasons: Vec<&str> =
         ablation.figures.iter().filter_map(|f| f.why_no_shapley.as_deref()).collect();
@@ -275,9 +277,9 @@ fn missing_shapley_sentences(ablation: &Ablation) -> String {
     text
 }
 
-/// Returns a sentence on the figures whose changes compare whole runs although some runs were steady; empty if there is
-/// no such figure.
-fn whole_run_changes_sentence(ablation: &Ablation) -> String {
+/// Returns a sentence that names the figures that are compared over whole runs, because only some of the runs were
+/// steady; empty if there is no such figure.
+fn sentence_on_figures_of_whole_runs(ablation: &Ablation) -> String {
     let runs = || ablation.subsets.iter().filter_map(|subset| subset.run.as_ref()).filter(|run| !run.partial);
     let is_concerned =
         |figure: &&FigureGains| figure_column(&figure.figure).mixes_steady_parts_and_whole_runs(runs());

@@ -3,16 +3,16 @@
 //!
 //! Published by the paper, and reproduced here: numbers of reads and writes, and duration.
 //!
-//! Assumed: everything that `substitute.rs` assumes, and the locality of overwrites, which Table 4 does not describe. A
-//! quarter of the writes is to new addresses, and half of them for `f1` and `f2`: the paper finds that its delta log
-//! can serve the fewest overwrites of these two (section 5.4, Figure 8). For the same reason their skew is weaker (0.6
-//! instead of 0.9). How similar an overwrite is to the earlier version is not a property of the trace in the paper
-//! either; here it is a content model, `f1+unique:delta=0.5`.
+//! Assumed: everything that `substitute.rs` assumes, and the locality of overwrites, which Table 4 does not describe.
+//! The share of writes to new addresses is one half for `f1` and `f2`, and a quarter for the other traces: in the
+//! paper, the delta log serves the smallest share of overwrites for `f1` and `f2` (section 5.4, Figure 8). For the same
+//! reason their skew is weaker (0.6 instead of 0.9). How similar an overwrite is to the earlier version is not a
+//! property of the trace in the paper either; here it is a content model, `f1+unique:delta=0.5`.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::spec_values::SpecValues;
-use super::substitute::{READS_KEY, SCALE_KEY, SubstituteGenerator, THETA_KEY, TraceFacts};
+use super::substitute::{READS_KEY, SCALE_KEY, THETA_KEY, TraceFacts, TraceSubstituteGenerator};
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
 /// Specification key `theta` with a weaker default skew, for the substitutes of the traces Financial 1 and 2.
@@ -88,11 +88,11 @@ const TRACE_FACTS: [TraceFacts; 6] = [
 ];
 
 /// Creates the generator of the substitute named `kind` (a generated load with the counts of a trace).
-pub(super) fn substitute_generator(
+pub(super) fn trace_substitute_generator(
     kind: &str,
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,
-) -> Result<SubstituteGenerator, SpecError> {
+) -> Result<TraceSubstituteGenerator, SpecError> {
     let facts = TRACE_FACTS.iter().find(|facts| facts.name == kind).expect("a row for each kind");
-    SubstituteGenerator::new(facts, keys, random)
+    TraceSubstituteGenerator::new(facts, keys, random)
 }

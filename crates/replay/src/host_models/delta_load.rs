@@ -65,11 +65,11 @@ pub(super) struct DeltaLoad {
     hot_pages: Vec<u64>,
     /// Index, in the list of hot pages, of the page that has been hot (often overwritten) for longest, which is
     /// replaced next.
-    oldest_hot_index: usize,
+    oldest_hot_page_index: usize,
     /// Whether each page of the volume is hot (often overwritten) at present.
     is_hot: Vec<bool>,
     /// Random order in which the pages of the volume become hot (often overwritten).
-    heating_order: Permutation,
+    hot_page_order: Permutation,
     /// Number of pages that have become hot (often overwritten) so far.
     pages_made_hot: u64,
     /// Mean number of overwrites of a page while it is hot (often overwritten).
@@ -94,8 +94,8 @@ impl DeltaLoad {
             hot_pages: hot,
             is_hot,
             pages_made_hot: hot_pages,
-            oldest_hot_index: 0,
-            heating_order: order,
+            oldest_hot_page_index: 0,
+            hot_page_order: order,
             volume_pages: pages,
             requests_left: keys.integer_of_key("requests", 0..=u64::MAX)?,
             write_probability: EventProbability::new(keys.number_of_key("write", 0.0..=1.0)?),
@@ -123,19 +123,19 @@ impl DeltaLoad {
     }
 
     /// Counts an overwrite of a hot page. After every `mean_overwrites_while_hot` such overwrites, the page that has
-    /// been hot for longest becomes cold, and the next page of `heating_order` becomes hot.
+    /// been hot for longest becomes cold, and the next page of `hot_page_order` becomes hot.
     fn count_hot_write_and_rotate_hot_pages(&mut self) {
         self.hot_page_overwrites += 1;
         if !self.hot_page_overwrites.is_multiple_of(self.mean_overwrites_while_hot) {
             return;
         }
         // The order is a permutation, so the next page can already be hot only if nearly all pages are.
-        let next = self.heating_order.apply(self.pages_made_hot % self.volume_pages);
-        self.is_hot[self.hot_pages[self.oldest_hot_index] as usize] = false;
+        let next = self.hot_page_order.apply(self.pages_made_hot % self.volume_pages);
+        self.is_hot[self.hot_pages[self.oldest_hot_page_index] as usize] = false;
         self.is_hot[next as usize] = true;
-        self.hot_pages[self.oldest_hot_index] = next;
+        self.hot_pages[self.oldest_hot_page_index] = next;
         self.pages_made_hot += 1;
-        self.oldest_hot_index = (self.oldest_hot_index + 1) % self.hot_pages.len();
+        self.oldest_hot_page_index = (self.oldest_hot_page_index + 1) % self.hot_pages.len();
     }
 }
 

@@ -254,8 +254,9 @@ pub(super) struct F2fsClean {
     load: FileSystemLoad,
     /// Seed that determines which pages of the database are popular.
     seed: u64,
-    /// Number of steps in each of the two phases in which the load runs.
-    steps_per_load: u64,
+    /// Number of steps in each of the two phases of the load, before and after cleaning. A step is one operation on a
+    /// file (`load=fileserver`) or one page update (`load=ycsb`).
+    load_steps_per_phase: u64,
     /// Whether the cleaner moves blocks by remap requests or by reads and writes.
     copy_method: CopyMethod,
     /// Progress through the phases: creating files, load, cleaning, load again.
@@ -292,7 +293,8 @@ impl F2fsClean {
         let mean = keys.integer_of_key("mean", 1..=65_536)?;
         let append = keys.integer_of_key("append", 1..=65_536)?;
         let theta = keys.number_of_key("theta", 0.0..=2.0)?;
-        let serves_files = keys.is_value_first_of("load", ["fileserver", "ycsb"], "fileserver or ycsb")?;
+        let serves_files =
+            keys.is_first_of_two_words("load", ["fileserver", "ycsb"], "fileserver or ycsb")?;
         let filled = files * (mean + append + 1);
         if filled * 10 > segments * u64::from(BLOCKS_PER_SEGMENT) * 8 {
             return Err(SpecError::ConflictingKeys(format!(
@@ -313,7 +315,7 @@ impl F2fsClean {
                 FileSystemLoad::Ycsb { theta, pages: None }
             },
             seed: keys.integer_of_key("seed", 0..=u64::MAX)?,
-            steps_per_load: keys.integer_of_key("ops", 0..=1_000_000_000)?,
+            load_steps_per_phase: keys.integer_of_key("ops", 0..=1_000_000_000)?,
             copy_method: if keys.is_key_on("remap")? {
                 CopyMethod::Remapped
             } else {
@@ -457,7 +459,7 @@ impl F2fsClean {
     fn advance_phase(&mut self, script: &mut RequestScript) -> ModelPhase {
         match self.model_phase {
             ModelPhase::Creating { next_file } if next_file as usize == self.files.len() => {
-                ModelPhase::RunningLoad { steps_left: self.steps_per_load, is_after_cleaning: false }
+                ModelPhase::RunningLoad { steps_left: self.load_steps_per_phase, is_after_cleaning: false }
             }
             ModelPhase::Creating { next_file } => {
                 self.replace_file(next_file, script);
@@ -478,7 +480,7 @@ impl F2fsClean {
                 let Some(victim) = self.main_area.choose_victim() else {
                     script.plan_phase_mark();
                     return ModelPhase::RunningLoad {
-                        steps_left: self.steps_per_load,
+                        steps_left: self.load_steps_per_phase,
                         is_after_cleaning: true,
                     };
                 };

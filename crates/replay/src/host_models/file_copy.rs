@@ -1,9 +1,9 @@
-//! Copies a tree of files, by remaps or by reads and writes (Remap-SSD, FAST 2021, section 3.2: file copy, where the
-//! number of addresses per page depends on the user).
+//! Copies a tree of files, by remaps or by reads and writes (file copy of Remap-SSD, FAST 2021, section 3.2). There the
+//! number of addresses that share a page depends on how often the user copies.
 //!
-//! Modelled: files of exponential size are written one after another in a first phase. Then the tree is copied file by
-//! file, each copy in a phase of its own, into separate space after the originals. Not modelled: directories, inodes
-//! and the allocation of extents.
+//! Modelled: files with exponentially distributed sizes are written one after another in a first phase. Then the tree
+//! is copied file by file, each copy in a phase of its own, into separate space after the originals. Not modelled:
+//! directories, inodes and the allocation of extents.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;

@@ -43,10 +43,10 @@ pub(super) struct Fileserver {
     mean_file_pages: u64,
     /// Number of pages that an append adds to a file.
     pages_per_append: u64,
-    /// Number of files created so far before the loops of the load.
+    /// Number of files created so far in the initial phase, which precedes the loops of the load.
     initial_files_created: usize,
     /// Number of loops (write, append, read, delete) that are still to run.
-    load_loops_left: u64,
+    workload_loops_left: u64,
 }
 
 impl Fileserver {
@@ -60,7 +60,7 @@ impl Fileserver {
             mean_file_pages: mean,
             pages_per_append: keys.integer_of_key("append", 1..=65_536)?,
             initial_files_created: 0,
-            load_loops_left: keys.integer_of_key("loops", 0..=1_000_000_000)?,
+            workload_loops_left: keys.integer_of_key("loops", 0..=1_000_000_000)?,
         })
     }
 
@@ -108,8 +108,8 @@ impl HostModel for Fileserver {
             self.initial_files_created += 1;
             return;
         }
-        while script.is_empty() && self.load_loops_left > 0 {
-            self.load_loops_left -= 1;
+        while script.is_empty() && self.workload_loops_left > 0 {
+            self.workload_loops_left -= 1;
             let slot = self.draw_slot(false);
             self.create_file(slot, script);
             let slot = self.draw_slot(true);

@@ -7,32 +7,36 @@
 //!   the invalidated pages;
 //! - mean length of the lists of dead pages (7.3, 12.1, 6.7), read as overwrites per address that is overwritten at
 //!   all: that many addresses are overwritten, and the others are written once;
-//! - recyclable pages as a share of the invalidated ones (2.8 of 24.1, 7.4 of 42.2, 2.5 of 15.5 GB). They return in the
-//!   second week only: "the first week is used to age the SSD, and the second week is used to observe the amount of the
-//!   useful data" (section III-B);
+//! - recyclable pages as a share of the invalidated ones (2.8 of 24.1, 7.4 of 42.2, 2.5 of 15.5 GB). Their contents are
+//!   written again in the second week only: "the first week is used to age the SSD, and the second week is used to
+//!   observe the amount of the useful data" (section III-B);
 //! - the share of recyclable pages with versions 15 to 12, that is those among the four newest dead pages of an address
 //!   (Figure 4: 79.1, 59.6, 86.5 %);
-//! - how often invalidated pages were read (Figure 2), and what share of them returns by number of reads (Figure 3).
-//!   The paper prints ranges over the three traces without saying which value belongs to which trace;
+//! - how often invalidated pages were read (Figure 2), and what share of their contents is written again, by number of
+//!   reads (Figure 3). The paper prints ranges over the three traces without saying which value belongs to which trace;
 //!   [`ReadPopularity`] has the values chosen here, which lie inside all of these ranges.
 //!
 //! Figures 2 and 3 contradict Table I: a fifth to a third of the invalidated pages are said to be read eight times or
-//! more, which takes 10.5 million reads for `homes`, whose trace has 0.58 million. So each trace has two substitutes:
-//! `reads=table` has as many reads as Table I, a random sample of those of Figure 2; `reads=figures` has as many reads
-//! as Figure 2 needs, and therefore a smaller share of writes than Table I.
+//! more, which takes 10.5 million reads for `homes`, whose trace has 0.58 million. So each trace has two substitutes.
+//! With `reads=figures` it has as many reads as Figure 2 needs, and therefore a smaller share of writes than Table I.
+//! With `reads=table` it has as many reads as Table I, drawn at random from the reads of `reads=figures`.
 //!
 //! The key `duplicates` sets the share of writes that repeat a content; the repetitions beyond the recycled pages
 //! repeat live pages. The Remap-SSD paper (section 3.1) quotes 33 to 92 % for the three systems without saying which
 //! share belongs to which.
 //!
-//! Assumed: everything that `recurring.rs` assumes; requests have one page; the published number of addresses counts
-//! written ones; contents that neither recycle nor repeat are new; contents return one by one (`run=1`), although
-//! section IV-C states that neighbours return together, because it does not state how many.
+//! Assumed, in addition to the assumptions of `recurring.rs` (popularity of addresses is a zipf law, reads are spread
+//! over the life of a page, requests arrive at equal intervals):
+//!
+//! - Requests have one page, and the published number of addresses counts written ones.
+//! - Contents that are neither recycled nor repeated are new.
+//! - Dead contents are written again one by one (`run=1`). Section IV-C states that those of neighbouring pages are
+//!   written together, but not how many.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::recurring::{
-    READ_COUNT_CLASSES, RecurringContentGenerator, RecurringContentParameters, SharesByReadCount,
+    READ_COUNT_CLASSES, RecurringContentGenerator, RecurringContentParameters, VersionSharesByReadCount,
 };
 use super::spec_values::SpecValues;
 use super::substitute::SCALE_KEY;
@@ -50,7 +54,8 @@ const THETA_KEY: SpecKey = SpecKey {
     default: "0.9",
     meaning: "zipf exponent of overwrites and returns (assumed), 0 to 2",
 };
-/// Specification key for the number of reads: that of Table I, or that which Figure 2 of the paper needs.
+/// Specification key for the number of reads: as many as Table I of the Recyclable SSD paper states, or as many as its
+/// Figure 2 needs.
 const READS_KEY: SpecKey = SpecKey {
     name: "reads",
     default: "table",
@@ -69,7 +74,7 @@ pub(super) const RECURRENCE_RUN_LENGTH_KEY: SpecKey = SpecKey {
     meaning: "neighbouring addresses whose newest dead pages return one after the other, 1 to 1024",
 };
 
-/// Keys that the specifications of all FIU substitutes accept.
+/// Keys in the specifications of all generated loads that replace FIU traces.
 const FIU_SPEC_KEYS: &[SpecKey] = &[
     SCALE_KEY,
     THETA_KEY,
@@ -111,43 +116,46 @@ const FIU_TRACE_DURATION_S: f64 = 14.0 * 86_400.0;
 /// that returns is 0.7 to 6.9 % of the pages that were never read, and increases with the reads, "exponentially", to 26
 /// to 39.1 %. Of the pages that return, 52.8 to 80.2 % were read eight times or more.
 ///
-/// The increase is modelled as `unread * (most / unread)^((reads / 15)^exponent)`; `exponent` is chosen so that the
-/// share of recyclable pages is the published one. Pages are divided into those with 0 to 3, 4 to 7 and 8 to 15 reads;
-/// within each of these ranges all numbers of reads are equally frequent.
+/// The probability of a return is modelled as `unread * (most / unread)^((reads / 15)^exponent)`. It is `unread` for
+/// pages that were never read, and `most` for pages with 15 reads; `exponent` is chosen so that the share of recyclable
+/// pages is the published one. Pages are divided into those with 0 to 3, 4 to 7 and 8 to 15 reads; within each of these
+/// ranges all numbers of reads are equally frequent.
 #[derive(Clone, Copy, Debug)]
 struct ReadPopularity {
     /// Share of the invalidated pages that were read eight times or more (in the model 8 to 15 times). The share with
-    /// at most three reads is [`SHARE_READ_UP_TO_3_TIMES`].
-    share_read_8_or_more_times: f64,
+    /// at most three reads is [`SHARE_OF_PAGES_READ_UP_TO_3_TIMES`].
+    share_of_pages_read_8_or_more_times: f64,
     /// Probability that the content of a page with 0 reads is written again after it became dead.
     unread_content_recurrence_probability: f64,
     /// Probability that the content of a page with 15 reads is written again after it became dead.
     most_read_content_recurrence_probability: f64,
     /// Exponent with which the probability that a dead content is written again grows with its number of reads
     /// (`exponent` in the formula of this type).
-    recurrence_growth_exponent: f64,
+    recurrence_probability_exponent: f64,
 }
 
 /// Share of the invalidated pages that were read at most three times, equal for all FIU traces.
-const SHARE_READ_UP_TO_3_TIMES: f64 = 0.52;
+const SHARE_OF_PAGES_READ_UP_TO_3_TIMES: f64 = 0.52;
 
 impl ReadPopularity {
-    /// Returns the share of the invalidated pages for each number of reads.
-    fn shares_by_read_count(self) -> SharesByReadCount {
+    /// Returns, for each number of reads, the share of the invalidated pages that were read so many times.
+    fn shares_by_read_count(self) -> VersionSharesByReadCount {
         std::array::from_fn(|reads| match reads {
-            0..4 => SHARE_READ_UP_TO_3_TIMES / 4.0,
-            4..8 => (1.0 - SHARE_READ_UP_TO_3_TIMES - self.share_read_8_or_more_times) / 4.0,
-            _ => self.share_read_8_or_more_times / 8.0,
+            0..4 => SHARE_OF_PAGES_READ_UP_TO_3_TIMES / 4.0,
+            4..8 => {
+                (1.0 - SHARE_OF_PAGES_READ_UP_TO_3_TIMES - self.share_of_pages_read_8_or_more_times) / 4.0
+            }
+            _ => self.share_of_pages_read_8_or_more_times / 8.0,
         })
     }
 
     /// Returns the probability that the content of a dead page is written again, for each number of reads.
-    fn recurrence_probabilities(self) -> SharesByReadCount {
+    fn recurrence_probabilities(self) -> VersionSharesByReadCount {
         let last = (READ_COUNT_CLASSES - 1) as f64;
         std::array::from_fn(|reads| {
             self.unread_content_recurrence_probability
                 * (self.most_read_content_recurrence_probability / self.unread_content_recurrence_probability)
-                    .powf((reads as f64 / last).powf(self.recurrence_growth_exponent))
+                    .powf((reads as f64 / last).powf(self.recurrence_probability_exponent))
         })
     }
 }
@@ -158,13 +166,13 @@ struct FiuTraceFacts {
     /// Name of the substitute (generated load) in a specification, such as `fiu-homes`.
     name: &'static str,
     /// Number of requests, share of writes, and number of addresses (Table I of the Recyclable SSD paper).
-    requests_write_share_addresses: [f64; 3],
+    request_count_write_share_address_count: [f64; 3],
     /// Published amount of invalidated data whose content is written again, GB.
-    recyclable_gb: f64,
-    /// Published amount of data that overwrites invalidate, GB.
-    invalid_gb: f64,
+    recyclable_data_gb: f64,
+    /// Published amount of data that was invalidated by overwrites, GB.
+    invalidated_data_gb: f64,
     /// Published share of the recyclable pages that are among the four newest dead pages of their address.
-    newest_four_recurrence_share: f64,
+    recurrence_share_of_newest_four_versions: f64,
     /// Published mean number of dead pages of an address that is overwritten at all.
     dead_pages_per_overwritten_address: f64,
     /// How often pages are read before they are invalidated, and how likely their contents then return.
@@ -175,44 +183,44 @@ struct FiuTraceFacts {
 const FIU_TRACE_FACTS: [FiuTraceFacts; 3] = [
     FiuTraceFacts {
         name: "fiu-homes",
-        requests_write_share_addresses: [9.3e6, 0.938, 2.4e6],
-        recyclable_gb: 2.8,
-        invalid_gb: 24.1,
-        newest_four_recurrence_share: 0.791,
+        request_count_write_share_address_count: [9.3e6, 0.938, 2.4e6],
+        recyclable_data_gb: 2.8,
+        invalidated_data_gb: 24.1,
+        recurrence_share_of_newest_four_versions: 0.791,
         dead_pages_per_overwritten_address: 7.3,
         read_popularity: ReadPopularity {
-            share_read_8_or_more_times: 0.27,
+            share_of_pages_read_8_or_more_times: 0.27,
             unread_content_recurrence_probability: 0.04,
             most_read_content_recurrence_probability: 0.35,
-            recurrence_growth_exponent: 0.801,
+            recurrence_probability_exponent: 0.801,
         },
     },
     FiuTraceFacts {
         name: "fiu-mail",
-        requests_write_share_addresses: [16.3e6, 0.753, 1.2e6],
-        recyclable_gb: 7.4,
-        invalid_gb: 42.2,
-        newest_four_recurrence_share: 0.596,
+        request_count_write_share_address_count: [16.3e6, 0.753, 1.2e6],
+        recyclable_data_gb: 7.4,
+        invalidated_data_gb: 42.2,
+        recurrence_share_of_newest_four_versions: 0.596,
         dead_pages_per_overwritten_address: 12.1,
         read_popularity: ReadPopularity {
-            share_read_8_or_more_times: 0.32,
+            share_of_pages_read_8_or_more_times: 0.32,
             unread_content_recurrence_probability: 0.06,
             most_read_content_recurrence_probability: 0.37,
-            recurrence_growth_exponent: 0.511,
+            recurrence_probability_exponent: 0.511,
         },
     },
     FiuTraceFacts {
         name: "fiu-web",
-        requests_write_share_addresses: [5.9e6, 0.825, 0.8e6],
-        recyclable_gb: 2.5,
-        invalid_gb: 15.5,
-        newest_four_recurrence_share: 0.865,
+        request_count_write_share_address_count: [5.9e6, 0.825, 0.8e6],
+        recyclable_data_gb: 2.5,
+        invalidated_data_gb: 15.5,
+        recurrence_share_of_newest_four_versions: 0.865,
         dead_pages_per_overwritten_address: 6.7,
         read_popularity: ReadPopularity {
-            share_read_8_or_more_times: 0.32,
+            share_of_pages_read_8_or_more_times: 0.32,
             unread_content_recurrence_probability: 0.04,
             most_read_content_recurrence_probability: 0.345,
-            recurrence_growth_exponent: 0.404,
+            recurrence_probability_exponent: 0.404,
         },
     },
 ];
@@ -224,7 +232,7 @@ pub(super) fn is_fiu_substitute(kind: &str) -> bool {
 }
 
 /// Creates the generator of the substitute named `kind` (a generated load with the counts of an FIU trace).
-pub(super) fn substitute_generator(
+pub(super) fn trace_substitute_generator(
     kind: &str,
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,
@@ -232,13 +240,13 @@ pub(super) fn substitute_generator(
     let facts = FIU_TRACE_FACTS.iter().find(|facts| facts.name == kind).expect("a row for each kind");
     let scale = keys.number_of_key("scale", 0.0001..=1.0)?;
     let scaled = |count: f64| ((count * scale).round() as u64).max(1);
-    let [requests, write_share, addresses] = facts.requests_write_share_addresses;
+    let [requests, write_share, addresses] = facts.request_count_write_share_address_count;
     let writes = scaled(requests * write_share);
     let addresses = scaled(addresses).min(writes);
     let overwrites = (writes - addresses) as f64;
-    let returns = (facts.recyclable_gb / facts.invalid_gb * overwrites).round() as u64;
+    let returns = (facts.recyclable_data_gb / facts.invalidated_data_gb * overwrites).round() as u64;
     let repeated = (keys.number_of_key("duplicates", 0.0..=1.0)? * writes as f64).round() as u64;
-    let takes_table = keys.is_value_first_of("reads", ["table", "figures"], "table or figures")?;
+    let takes_table = keys.is_first_of_two_words("reads", ["table", "figures"], "table or figures")?;
     let (shares, probabilities) =
         (facts.read_popularity.shares_by_read_count(), facts.read_popularity.recurrence_probabilities());
     let plan = RecurringContentParameters {
@@ -250,14 +258,16 @@ pub(super) fn substitute_generator(
         dead_content_writes: returns,
         live_content_writes: repeated.saturating_sub(returns),
         request_share_before_first_recurrence: keys.number_of_key("from", 0.0..=1.0)?,
-        newest_four_recurrence_share: facts.newest_four_recurrence_share,
+        recurrence_share_of_newest_four_versions: facts.recurrence_share_of_newest_four_versions,
         // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
         new_content_read_count_shares: std::array::from_fn(|reads| {
             shares[reads] * (1.0 - probabilities[reads])
         }),
-        recurring_read_count_shares: std::array::from_fn(|reads| shares[reads] * probabilities[reads]),
+        recurring_content_read_count_shares: std::array::from_fn(|reads| {
+            shares[reads] * probabilities[reads]
+        }),
         has_one_read_count_per_address: false,
-        addresses_per_recurrence_run: keys.integer_of_key("run", 1..=1024)?,
+        neighbours_rewritten_together: keys.integer_of_key("run", 1..=1024)?,
         zipf_theta: keys.number_of_key("theta", 0.0..=2.0)?,
         seed: keys.integer_of_key("seed", 0..=u64::MAX)?,
     };

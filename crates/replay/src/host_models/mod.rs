@@ -45,7 +45,7 @@ use crate::workload::spec_grammar::{SpecError, SpecGrammar, SpecKey, SpecKind, S
 /// Grammar of host-model specifications (models of databases, file systems and traces): their kinds and keys, for
 /// parsing and help.
 pub const HOST_MODEL_GRAMMAR: SpecGrammar = SpecGrammar {
-    kind_noun: "host model",
+    generator_noun: "host model",
     kinds: &[
         sqlite_wal::SPEC_KIND,
         f2fs_clean::SPEC_KIND,
@@ -183,17 +183,19 @@ fn build_host_model(
         "sqlite-wal" => Box::new(sqlite_wal::SqliteWal::new(keys, random)?),
         "f2fs-clean" => Box::new(f2fs_clean::F2fsClean::new(keys, random)?),
         "file-copy" => Box::new(file_copy::FileCopy::new(keys, random)?),
-        "snapshot" => Box::new(snapshot::Snapshot::new(keys, random)?),
+        "snapshot" => Box::new(snapshot::VolumeSnapshots::new(keys, random)?),
         "fileserver" => Box::new(fileserver::Fileserver::new(keys, random)?),
         "oltp" => Box::new(oltp::Oltp::new(keys, random)?),
         "ycsb" => Box::new(ycsb::Ycsb::new(keys, random)?),
-        "predicted" => Box::new(read_dependent::read_dependent_load_generator(keys, random)?),
-        "fiu-homes" | "fiu-mail" | "fiu-web" => Box::new(fiu::substitute_generator(kind, keys, random)?),
+        "predicted" => Box::new(read_dependent::generator_with_read_dependent_recurrence(keys, random)?),
+        "fiu-homes" | "fiu-mail" | "fiu-web" => {
+            Box::new(fiu::trace_substitute_generator(kind, keys, random)?)
+        }
         "f1" | "f2" | "c3" | "c8" | "dap" | "msn" => {
-            Box::new(delta_ftl::substitute_generator(kind, keys, random)?)
+            Box::new(delta_ftl::trace_substitute_generator(kind, keys, random)?)
         }
         "delta-load" => Box::new(delta_load::DeltaLoad::new(keys, random)?),
-        "wksn" | "media" | "dvmt" => Box::new(lifetime::substitute_generator(kind, keys, random)?),
+        "wksn" | "media" | "dvmt" => Box::new(lifetime::trace_substitute_generator(kind, keys, random)?),
         other => unreachable!("the grammar lists host model {other}, which nobody builds"),
     })
 }

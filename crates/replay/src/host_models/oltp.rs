@@ -37,17 +37,17 @@ pub(super) struct Oltp {
     /// Number of pages of the data files.
     data_pages: u64,
     /// Length of the database's circular log, in writes of [`LOG_WRITE_PAGES`] pages.
-    log_write_slots: u64,
+    log_length_writes: u64,
     /// Number of one-page reads in each round (reads, writes, then a log write).
     reads_per_round: u64,
     /// Number of one-page writes in each round (reads, writes, then a log write).
     writes_per_round: u64,
     /// Number of rounds to run in all.
-    total_rounds: u64,
+    total_transaction_rounds: u64,
     /// Whether the first phase, which writes the data files, is over.
     has_written_data_files: bool,
     /// Number of rounds (reads, writes, then a log write) that were run so far.
-    rounds_done: u64,
+    transaction_rounds_done: u64,
 }
 
 impl Oltp {
@@ -56,28 +56,28 @@ impl Oltp {
         Ok(Self {
             random,
             data_pages: keys.integer_of_key("pages", 1..=u64::from(u32::MAX))?,
-            log_write_slots: keys.integer_of_key("log", LOG_WRITE_PAGES..=1 << 24)? / LOG_WRITE_PAGES,
+            log_length_writes: keys.integer_of_key("log", LOG_WRITE_PAGES..=1 << 24)? / LOG_WRITE_PAGES,
             reads_per_round: keys.integer_of_key("reads", 0..=1_000_000)?,
             writes_per_round: keys.integer_of_key("writes", 0..=1_000_000)?,
-            total_rounds: keys.integer_of_key("rounds", 0..=1_000_000_000)?,
+            total_transaction_rounds: keys.integer_of_key("rounds", 0..=1_000_000_000)?,
             has_written_data_files: false,
-            rounds_done: 0,
+            transaction_rounds_done: 0,
         })
     }
 
     /// Draws a page of the database's data files, which follow the log in the volume.
     fn draw_data_page(&mut self) -> u64 {
-        self.log_write_slots * LOG_WRITE_PAGES + uniform_below(&mut self.random, self.data_pages)
+        self.log_length_writes * LOG_WRITE_PAGES + uniform_below(&mut self.random, self.data_pages)
     }
 }
 
 impl HostModel for Oltp {
     fn plan_next_requests(&mut self, script: &mut RequestScript) {
         if !std::mem::replace(&mut self.has_written_data_files, true) {
-            script.plan_write(self.log_write_slots * LOG_WRITE_PAGES, self.data_pages);
+            script.plan_write(self.log_length_writes * LOG_WRITE_PAGES, self.data_pages);
             return script.plan_phase_mark();
         }
-        if self.rounds_done == self.total_rounds {
+        if self.transaction_rounds_done == self.total_transaction_rounds {
             return;
         }
         for _ in 0..self.reads_per_round {
@@ -86,8 +86,11 @@ impl HostModel for Oltp {
         for _ in 0..self.writes_per_round {
             script.plan_write(self.draw_data_page(), 1);
         }
-        script.plan_write(self.rounds_done % self.log_write_slots * LOG_WRITE_PAGES, LOG_WRITE_PAGES);
+        script.plan_write(
+            self.transaction_rounds_done % self.log_length_writes * LOG_WRITE_PAGES,
+            LOG_WRITE_PAGES,
+        );
         script.plan_flush();
-        self.rounds_done += 1;
+        self.transaction_rounds_done += 1;
     }
 }

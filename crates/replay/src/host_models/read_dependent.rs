@@ -39,12 +39,13 @@ pub(super) const SPEC_KIND: SpecKind = SpecKind {
         RECURRENCE_RUN_LENGTH_KEY,
     ],
 };
-/// Specification key for the share of the requests before the first return (write of a dead content), with the default
-/// 0.
+/// Specification key for the share of the requests that pass before a dead content is written again for the first time;
+/// the default is 0.
 const RECURRENCES_WITHOUT_DELAY_KEY: SpecKey = SpecKey { default: "0", ..SHARE_BEFORE_FIRST_RECURRENCE_KEY };
 
-/// Creates the generator of the host model `predicted`, in which pages that were read more often return more often.
-pub(super) fn read_dependent_load_generator(
+/// Creates the generator of the host model `predicted`, in which contents of pages that were read more often are
+/// written again more often.
+pub(super) fn generator_with_read_dependent_recurrence(
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,
 ) -> Result<RecurringContentGenerator, SpecError> {
@@ -70,12 +71,12 @@ pub(super) fn read_dependent_load_generator(
         dead_content_writes: (returning.iter().sum::<f64>() * overwrites).round() as u64,
         live_content_writes: 0,
         request_share_before_first_recurrence: share("from")?,
-        newest_four_recurrence_share: share("newest")?,
+        recurrence_share_of_newest_four_versions: share("newest")?,
         // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
         new_content_read_count_shares: by_class(popular - returning[0], 1.0 - popular - returning[1]),
-        recurring_read_count_shares: by_class(returning[0], returning[1]),
+        recurring_content_read_count_shares: by_class(returning[0], returning[1]),
         has_one_read_count_per_address: true,
-        addresses_per_recurrence_run: keys.integer_of_key("run", 1..=1024)?,
+        neighbours_rewritten_together: keys.integer_of_key("run", 1..=1024)?,
         zipf_theta: keys.number_of_key("theta", 0.0..=2.0)?,
         seed: keys.integer_of_key("seed", 0..=u64::MAX)?,
     };

@@ -37,8 +37,8 @@ const NEWEST_DEAD_VERSION_COUNT: usize = 4;
 /// Number of addresses that are tried before a return (the write of a dead content) is postponed.
 const MAX_RECURRENCE_ADDRESS_TRIES: usize = 64;
 
-/// A share for each class of page versions, that is for each number of reads.
-pub(super) type SharesByReadCount = [f64; READ_COUNT_CLASSES];
+/// One share of page versions, or one probability, for each number of reads of a version (0 to 15).
+pub(super) type VersionSharesByReadCount = [f64; READ_COUNT_CLASSES];
 
 /// Parameters of a host model in which contents are written again after they became dead.
 #[derive(Clone, Debug)]
@@ -49,8 +49,8 @@ pub(super) struct RecurringContentParameters {
     pub distinct_addresses: u64,
     /// Number of addresses that the host model overwrites at least once.
     pub overwritten_addresses: u64,
-    /// Number of reads that the host model generates. `None` generates all reads that the page versions need: each
-    /// version as many as its class states.
+    /// Number of reads that the host model generates. `None`: as many as the page versions need, because the class of
+    /// each version is its number of reads.
     pub reads: Option<u64>,
     /// Time over which the requests arrive, seconds.
     pub duration_s: f64,
@@ -62,16 +62,17 @@ pub(super) struct RecurringContentParameters {
     pub request_share_before_first_recurrence: f64,
     /// Share of the returns (writes of a dead content) that write one of the four newest dead versions of their
     /// address.
-    pub newest_four_recurrence_share: f64,
-    /// Share of each class (number of reads) among page versions with new content, which are not returns of a dead one.
-    pub new_content_read_count_shares: SharesByReadCount,
-    /// Share of each class (number of reads) among returns (writes of a dead content).
-    pub recurring_read_count_shares: SharesByReadCount,
+    pub recurrence_share_of_newest_four_versions: f64,
+    /// Among the writes of new content: share of each number of reads that the written version gets before it is
+    /// overwritten.
+    pub new_content_read_count_shares: VersionSharesByReadCount,
+    /// Among the writes of a dead content: share of each number of reads that the content had before it died.
+    pub recurring_content_read_count_shares: VersionSharesByReadCount,
     /// Whether all versions (contents) of an address have one class (number of reads).
     pub has_one_read_count_per_address: bool,
-    /// Number of neighbouring addresses whose newest dead versions are written again one after the other; 1 = single
-    /// returns.
-    pub addresses_per_recurrence_run: u64,
+    /// Number of neighbouring pages whose newest dead contents are written again one after the other; 1: each dead
+    /// content is written again by itself.
+    pub neighbours_rewritten_together: u64,
     /// Zipf exponent of the popularity of addresses for overwrites.
     pub zipf_theta: f64,
     /// Seed of the random draws.
@@ -79,8 +80,8 @@ pub(super) struct RecurringContentParameters {
 }
 
 impl RecurringContentParameters {
-    /// Returns the total number of reads of all page versions: the expected sum of their classes, where a class is the
-    /// number of reads of a version.
+    /// Returns the expected total number of reads of all page versions, computed from the shares of versions by number
+    /// of reads.
     fn total_version_reads(&self) -> u64 {
         let total: f64 = self.new_content_read_count_shares.iter().sum();
         let mean = (0u32..)
@@ -113,7 +114,7 @@ impl ExactCountSampler {
 }
 
 /// Draws a class (number of reads) with its share as the probability.
-fn draw_read_count_class(shares: &SharesByReadCount, random: &mut Xoshiro256PlusPlus) -> u8 {
+fn draw_read_count_class(shares: &VersionSharesByReadCount, random: &mut Xoshiro256PlusPlus) -> u8 {
     let mut left = uniform_in_unit_interval(random) * shares.iter().sum::<f64>();
     for (class, share) in (0u8..).zip(shares) {
         left -= share;
@@ -137,16 +138,18 @@ pub(super) struct RecurringContentGenerator {
     requests_done: u64,
     /// Number of writes that are still to be generated.
     writes_left: u64,
-    /// Decides which writes are the first of their address, so that their total is exact.
-    first_write_draws: ExactCountSampler,
-    /// Decides which overwrites are the first of their address, so that their total is exact.
-    first_overwrite_draws: ExactCountSampler,
+    /// Decides at random which writes are the first of their address, so that exactly the planned number of addresses
+    /// is written.
+    first_write_sampler: ExactCountSampler,
+    /// Decides at random which overwrites are the first of their address, so that exactly the planned number of
+    /// addresses is overwritten.
+    first_overwrite_sampler: ExactCountSampler,
     /// Number of first overwrites of an address that are postponed. They were drawn when every written address had been
     /// overwritten already, and are made as soon as a new address is written.
     postponed_first_overwrites: u64,
     /// Number of addresses that the host model has written so far; addresses are numbered in the order of their first
     /// write.
-    written_addresses: u64,
+    written_address_count: u64,
     /// Number of addresses that the host model has overwritten so far.
     overwritten_addresses_so_far: u64,
     /// Popularity of the addresses, by rank.
@@ -172,16 +175,16 @@ impl RecurringContentGenerator {
             arrival_interval_ns: plan.duration_s * 1e9 / total_requests as f64,
             requests_done: 0,
             writes_left: plan.writes,
-            first_write_draws: ExactCountSampler {
+            first_write_sampler: ExactCountSampler {
                 events_left: plan.distinct_addresses,
                 draws_left: plan.writes,
             },
-            first_overwrite_draws: ExactCountSampler {
+            first_overwrite_sampler: ExactCountSampler {
                 events_left: overwritten,
                 draws_left: plan.writes - plan.distinct_addresses,
             },
             postponed_first_overwrites: 0,
-            written_addresses: 0,
+            written_address_count: 0,
             overwritten_addresses_so_far: 0,
             address_rank_distribution: Zipf::new(overwritten, plan.zipf_theta),
             address_permutation: Permutation::new(plan.distinct_addresses, plan.seed),
@@ -195,9 +198,11 @@ impl RecurringContentGenerator {
     /// its first overwrite.
     fn draw_overwrite_address(&mut self) -> u64 {
         let must = self.overwritten_addresses_so_far + self.postponed_first_overwrites == 0;
-        let is_first = self.first_overwrite_draws.draw_event(must, &mut self.random);
+        let is_first = self.first_overwrite_sampler.draw_event(must, &mut self.random);
         self.postponed_first_overwrites += u64::from(is_first);
-        if self.postponed_first_overwrites > 0 && self.overwritten_addresses_so_far < self.written_addresses {
+        if self.postponed_first_overwrites > 0
+            && self.overwritten_addresses_so_far < self.written_address_count
+        {
             self.postponed_first_overwrites -= 1;
             self.overwritten_addresses_so_far += 1;
             return self.overwritten_addresses_so_far - 1;
@@ -213,9 +218,9 @@ impl RecurringContentGenerator {
     /// before it.
     fn plan_content_write(&mut self, script: &mut RequestScript) {
         self.writes_left -= 1;
-        let is_first = self.first_write_draws.draw_event(self.written_addresses == 0, &mut self.random);
-        let address = if is_first { self.written_addresses } else { self.draw_overwrite_address() };
-        self.written_addresses += u64::from(is_first);
+        let is_first = self.first_write_sampler.draw_event(self.written_address_count == 0, &mut self.random);
+        let address = if is_first { self.written_address_count } else { self.draw_overwrite_address() };
+        self.written_address_count += u64::from(is_first);
         for _ in 0..self.pending_reads.take_pending_reads(address) {
             self.plan_content_read(address, script);
         }
@@ -231,7 +236,7 @@ impl RecurringContentGenerator {
             known,
             &mut self.random,
         );
-        if content.was_written_as_new {
+        if content.was_written_without_recurrence {
             self.pending_reads.add_version_reads(address, content.read_count_class, &mut self.random);
         }
         self.set_next_arrival(script);
@@ -285,13 +290,13 @@ impl HostModel for RecurringContentGenerator {
 /// The reads that are still to be sent to the present version (content) of each address.
 #[derive(Debug)]
 struct PendingReads {
-    /// Selects at random which of the reads that page versions need by their class are generated, so that exactly the
-    /// planned number of reads is generated.
-    read_sample_draws: ExactCountSampler,
+    /// Decides at random which of the reads that page versions need are generated, so that exactly the planned number
+    /// of reads is generated.
+    generated_read_sampler: ExactCountSampler,
     /// Number of pending reads of the present version (content) of each address.
     pending_reads_by_address: Vec<u8>,
-    /// One address for each pending read of a present version (content). May also contain addresses of reads that are
-    /// no longer pending, which are skipped when they are drawn.
+    /// One address for each pending read of the content that the address holds now. May also contain addresses of reads
+    /// that are no longer pending, which are skipped when they are drawn.
     pending_read_addresses: Vec<u32>,
     /// Number of reads that are pending at all addresses together.
     pending_read_count: u64,
@@ -301,10 +306,11 @@ struct PendingReads {
 }
 
 impl PendingReads {
-    /// Creates the table of pending reads; `reads` of the `needed` reads of all page versions will be generated.
+    /// Creates the table of pending reads. All page versions together need `needed` reads, of which `reads` will be
+    /// generated.
     fn new(addresses: u64, reads: u64, needed: u64) -> Self {
         Self {
-            read_sample_draws: ExactCountSampler { events_left: reads.min(needed), draws_left: needed },
+            generated_read_sampler: ExactCountSampler { events_left: reads.min(needed), draws_left: needed },
             pending_reads_by_address: vec![0; addresses as usize],
             pending_read_addresses: Vec::new(),
             pending_read_count: 0,
@@ -315,8 +321,8 @@ impl PendingReads {
     /// Adds the pending reads of a new page version at `address`: as many as its class (number of reads), or a random
     /// sample of these.
     fn add_version_reads(&mut self, address: u64, class: u8, random: &mut Xoshiro256PlusPlus) {
-        let cards = u64::from(class).min(self.read_sample_draws.draws_left);
-        let reads = (0..cards).filter(|_| self.read_sample_draws.draw_event(false, random)).count();
+        let cards = u64::from(class).min(self.generated_read_sampler.draws_left);
+        let reads = (0..cards).filter(|_| self.generated_read_sampler.draw_event(false, random)).count();
         self.pending_reads_by_address[address as usize] = reads as u8;
         self.pending_read_count += reads as u64;
         self.pending_read_addresses.extend(std::iter::repeat_n(address as u32, reads));
@@ -362,9 +368,9 @@ struct ContentVersion {
     content_number: u64,
     /// Class of the version: the number of its reads, 0 to 15.
     read_count_class: u8,
-    /// Whether this version was written with a new content or with that of a valid page, and not as the return of a
-    /// dead version.
-    was_written_as_new: bool,
+    /// Whether this version was written with a new content or with that of a valid page, and not by the recurrence of a
+    /// dead content.
+    was_written_without_recurrence: bool,
 }
 
 /// The addresses that the host model has overwritten so far, from which popular ones are drawn.
@@ -383,26 +389,27 @@ struct OverwrittenAddresses<'a> {
 /// repeats the content of a valid page.
 #[derive(Debug)]
 struct PageContents {
-    /// Parameters of the host model: how many contents return, and of which class.
+    /// Parameters of the host model, such as the number of writes that repeat a dead content, by the number of its
+    /// reads.
     plan: RecurringContentParameters,
     /// Number of the request from which on dead contents are written again.
     first_recurrence_request_number: u64,
-    /// Deals which overwrites write a dead content again (returns); created when the first return is possible.
-    recurrence_draws: Option<ExactCountSampler>,
+    /// Decides at random which overwrites write a dead content again; created by the first overwrite that may do so.
+    recurrence_sampler: Option<ExactCountSampler>,
     /// Number of overwrites that are still to be generated.
     overwrites_left: u64,
-    /// Decides which of the writes that repeat no dead content repeat the content of a valid page.
-    live_repeat_draws: ExactCountSampler,
-    /// Writes of a dead content ("returns") that are due but for which no dead version was found yet: class (number of
-    /// reads) of the version, and whether it must be among the newest of its address.
-    due_recurrences: Vec<(u8, bool)>,
+    /// Decides at random, for each write that repeats no dead content, whether it repeats the content of a valid page.
+    live_content_repeat_sampler: ExactCountSampler,
+    /// Writes that shall repeat a dead content, but for which none has been found yet. For each: the number of reads
+    /// that the content must have had, and whether it must be among the newest dead contents of its address.
+    pending_content_recurrences: Vec<(u8, bool)>,
     /// Version (content) that each address holds at present.
     present_versions: Vec<ContentVersion>,
     /// Dead versions (overwritten contents) of each address, oldest first.
     dead_versions: Vec<Vec<ContentVersion>>,
-    /// The page after that of the last return (write of a dead content), and how many further pages of its run of
-    /// neighbours are to return.
-    recurrence_run_remainder: Option<(u64, u64)>,
+    /// Page after the one whose dead content was written last, and number of neighbouring pages whose dead contents are
+    /// to be written next; `None` if there is no such page.
+    next_neighbour_and_neighbours_left: Option<(u64, u64)>,
     /// Number of new contents created so far.
     created_contents: u64,
     /// Seed from which the fingerprints of new contents are computed.
@@ -416,16 +423,16 @@ impl PageContents {
             plan: plan.clone(),
             first_recurrence_request_number: (plan.request_share_before_first_recurrence * requests as f64)
                 .ceil() as u64,
-            recurrence_draws: None,
+            recurrence_sampler: None,
             overwrites_left: plan.writes - plan.distinct_addresses,
-            live_repeat_draws: ExactCountSampler {
+            live_content_repeat_sampler: ExactCountSampler {
                 events_left: plan.live_content_writes,
                 draws_left: plan.writes - plan.dead_content_writes,
             },
-            due_recurrences: Vec::new(),
+            pending_content_recurrences: Vec::new(),
             present_versions: vec![ContentVersion::default(); plan.distinct_addresses as usize],
             dead_versions: vec![Vec::new(); plan.distinct_addresses as usize],
-            recurrence_run_remainder: None,
+            next_neighbour_and_neighbours_left: None,
             created_contents: 0,
             seed,
         }
@@ -472,46 +479,50 @@ impl PageContents {
             return None;
         }
         let wanted = self.plan.dead_content_writes.min(left);
-        let deck =
-            self.recurrence_draws.get_or_insert(ExactCountSampler { events_left: wanted, draws_left: left });
+        let deck = self
+            .recurrence_sampler
+            .get_or_insert(ExactCountSampler { events_left: wanted, draws_left: left });
         if deck.draw_event(false, random) {
-            let class = draw_read_count_class(&self.plan.recurring_read_count_shares, random);
-            self.due_recurrences
-                .push((class, uniform_in_unit_interval(random) < self.plan.newest_four_recurrence_share));
+            let class = draw_read_count_class(&self.plan.recurring_content_read_count_shares, random);
+            self.pending_content_recurrences.push((
+                class,
+                uniform_in_unit_interval(random) < self.plan.recurrence_share_of_newest_four_versions,
+            ));
         }
-        self.continue_recurrence_run(known_addresses)
-            .or_else(|| self.take_version_for_due_recurrence(known_addresses, random))
+        self.take_dead_version_of_next_neighbour(known_addresses)
+            .or_else(|| self.take_version_for_pending_recurrence(known_addresses, random))
     }
 
-    /// Removes and returns the newest dead version of the page next to the last return (write of a dead content), and
-    /// counts it as one of the due returns. So contents of neighbouring pages return together.
-    fn continue_recurrence_run(
+    /// Removes and returns the newest dead version of the page after the one whose dead content was written last, and
+    /// serves one of the pending recurrences with it. So the dead contents of neighbouring pages are written again
+    /// together.
+    fn take_dead_version_of_next_neighbour(
         &mut self,
         known_addresses: OverwrittenAddresses<'_>,
     ) -> Option<ContentVersion> {
-        let (place, left) = self.recurrence_run_remainder?;
-        if self.due_recurrences.is_empty() {
+        let (place, left) = self.next_neighbour_and_neighbours_left?;
+        if self.pending_content_recurrences.is_empty() {
             return None;
         }
-        self.recurrence_run_remainder = (left > 1).then_some((place + 1, left - 1));
+        self.next_neighbour_and_neighbours_left = (left > 1).then_some((place + 1, left - 1));
         if place >= known_addresses.page_of_address.domain_size() {
             return None;
         }
         let version = self.dead_versions[known_addresses.page_of_address.invert(place) as usize].pop()?;
-        self.due_recurrences.pop();
-        Some(ContentVersion { was_written_as_new: false, ..version })
+        self.pending_content_recurrences.pop();
+        Some(ContentVersion { was_written_without_recurrence: false, ..version })
     }
 
-    /// Removes and returns a dead version (overwritten content) that can be the content of one of the due recurrences
-    /// (writes that bring back an old content): its class by number of reads is the class drawn for the recurrence, and
-    /// its address is popular. Returns `None` if no such version is found.
-    fn take_version_for_due_recurrence(
+    /// Removes and returns a dead version (overwritten content) for one of the pending recurrences (writes that shall
+    /// repeat a dead content). The version has the number of reads that was drawn for the recurrence, and a popular
+    /// address. Returns `None` if no such version is found.
+    fn take_version_for_pending_recurrence(
         &mut self,
         known_addresses: OverwrittenAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<ContentVersion> {
-        let at = uniform_below(random, self.due_recurrences.len().max(1) as u64) as usize;
-        let &(class, is_new) = self.due_recurrences.get(at)?;
+        let at = uniform_below(random, self.pending_content_recurrences.len().max(1) as u64) as usize;
+        let &(class, is_new) = self.pending_content_recurrences.get(at)?;
         for _ in 0..MAX_RECURRENCE_ADDRESS_TRIES {
             let address = known_addresses.address_popularity.draw(random) - 1;
             if address >= known_addresses.overwritten_address_count {
@@ -525,14 +536,15 @@ impl PageContents {
             if count > 0 {
                 let k = range.filter(of_class).nth(uniform_below(random, count) as usize).expect("counted");
                 let version = dead.remove(k);
-                self.due_recurrences.swap_remove(at);
-                self.recurrence_run_remainder = (self.plan.addresses_per_recurrence_run > 1).then(|| {
-                    (
-                        known_addresses.page_of_address.apply(address) + 1,
-                        self.plan.addresses_per_recurrence_run - 1,
-                    )
-                });
-                return Some(ContentVersion { was_written_as_new: false, ..version });
+                self.pending_content_recurrences.swap_remove(at);
+                self.next_neighbour_and_neighbours_left =
+                    (self.plan.neighbours_rewritten_together > 1).then(|| {
+                        (
+                            known_addresses.page_of_address.apply(address) + 1,
+                            self.plan.neighbours_rewritten_together - 1,
+                        )
+                    });
+                return Some(ContentVersion { was_written_without_recurrence: false, ..version });
             }
         }
         None
@@ -557,7 +569,11 @@ impl PageContents {
         } else {
             draw_read_count_class(&self.plan.new_content_read_count_shares, random)
         };
-        ContentVersion { content_number: number, read_count_class: class, was_written_as_new: true }
+        ContentVersion {
+            content_number: number,
+            read_count_class: class,
+            was_written_without_recurrence: true,
+        }
     }
 
     /// Returns the content of a valid page if this write is to repeat one, else `None`. The page is drawn by the
@@ -567,9 +583,9 @@ impl PageContents {
         known_addresses: OverwrittenAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<u64> {
-        if self.live_repeat_draws.events_left == 0
-            || self.live_repeat_draws.draws_left == 0
-            || !self.live_repeat_draws.draw_event(false, random)
+        if self.live_content_repeat_sampler.events_left == 0
+            || self.live_content_repeat_sampler.draws_left == 0
+            || !self.live_content_repeat_sampler.draw_event(false, random)
         {
             return None;
         }

@@ -245,6 +245,6 @@ fn request_op_of_step(step: PlannedStep) -> Op {
         PlannedStep::Remap { mode, .. } => Op::Remap(mode),
         PlannedStep::Trim => Op::Trim,
         PlannedStep::Flush => Op::Flush,
-        PlannedStep::PhaseMark => Op::Phase,
+        PlannedStep::PhaseMark => Op::PhaseMarker,
     }
 }

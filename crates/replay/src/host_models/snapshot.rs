@@ -34,7 +34,7 @@ pub(super) const SPEC_KIND: SpecKind = SpecKind {
 
 /// Generator of the host model `snapshot`: fills a volume, and copies it repeatedly between overwrites.
 #[derive(Debug)]
-pub(super) struct Snapshot {
+pub(super) struct VolumeSnapshots {
     /// Random number generator of the host model.
     random: Xoshiro256PlusPlus,
     /// Number of pages in the volume of which snapshots are taken.
@@ -57,7 +57,7 @@ pub(super) struct Snapshot {
     overwrites_left: u64,
 }
 
-impl Snapshot {
+impl VolumeSnapshots {
     /// Creates the generator from the values of its specification's keys.
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let pages = keys.integer_of_key("pages", 1..=1 << 24)?;
@@ -80,7 +80,7 @@ impl Snapshot {
     }
 }
 
-impl HostModel for Snapshot {
+impl HostModel for VolumeSnapshots {
     fn plan_next_requests(&mut self, script: &mut RequestScript) {
         if !std::mem::replace(&mut self.is_volume_filled, true) {
             script.plan_write(0, self.volume_pages);

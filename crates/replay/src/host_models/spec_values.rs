@@ -45,9 +45,9 @@ impl<'a> SpecValues<'a> {
         self.options.number_value(key, bounds).map(|value| value.expect(COMPLETE_SPEC_MESSAGE))
     }
 
-    /// Returns whether the value of `key` is the first of two allowed words; any third word is an error, which states
-    /// what is `expected`.
-    pub(super) fn is_value_first_of(
+    /// Returns whether the value of `key` is the first of two allowed words. Any third word is an error, which states
+    /// the `expected` words.
+    pub(super) fn is_first_of_two_words(
         &self,
         key: &'static str,
         [first, second]: [&str; 2],
@@ -62,6 +62,6 @@ impl<'a> SpecValues<'a> {
 
     /// Returns whether the value of `key` is `on`; the only other value is `off`.
     pub(super) fn is_key_on(&self, key: &'static str) -> Result<bool, SpecError> {
-        self.is_value_first_of(key, ["on", "off"], "on or off")
+        self.is_first_of_two_words(key, ["on", "off"], "on or off")
     }
 }

@@ -77,8 +77,9 @@ pub(super) const SPEC_KIND: SpecKind = SpecKind {
 const PAGE_BYTES: u64 = 4096;
 /// Size of a key of the database, bytes.
 const KEY_BYTES: u64 = 16;
-/// Number of frames of the write-ahead log whose headers (24 bytes each) share a page.
-const FRAMES_PER_HEADER_PAGE: u64 = 170;
+/// Number of frames of the write-ahead log whose headers (24 bytes each) share a page. The model writes the headers of
+/// so many frames into a page of their own.
+const FRAME_HEADERS_PER_PAGE: u64 = 170;
 /// Bytes of an entry of the table's index: a key, a row number, lengths and a pointer.
 const INDEX_ENTRY_BYTES: u64 = 26;
 /// Share of a B-tree leaf that is filled in the long run if keys arrive in random order and full leaves split in the
@@ -198,16 +199,16 @@ pub(super) struct SqliteWal {
     has_random_keys: bool,
     /// Number of values to store in all.
     values_to_write: u64,
-    /// Number of values that a transaction stores.
-    values_per_transaction: u64,
-    /// Number of log frames from which on a commit is followed by a checkpoint.
+    /// Number of rows (key and value) that a transaction stores.
+    rows_per_transaction: u64,
+    /// Smallest number of log frames at which a commit is followed by a checkpoint.
     frames_per_checkpoint: u64,
     /// Whether a checkpoint copies pages by remap requests or by writes.
     copy_method: CopyMethod,
     /// Whether a remap at a checkpoint keeps or deallocates the log pages.
     remap_mode: RemapMode,
-    /// Number of values stored so far.
-    values_written: u64,
+    /// Number of rows (key and value) stored so far.
+    rows_written: u64,
     /// Pages of the simulated database file.
     database: Database,
     /// First page of the database file in the volume; the log occupies the pages before it.
@@ -247,8 +248,9 @@ impl PageCache {
 impl SqliteWal {
     /// Creates the generator from the values of its specification's keys.
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
-        let is_random = keys.is_value_first_of("order", ["random", "sequential"], "random or sequential")?;
-        let relocates = keys.is_value_first_of("mode", ["relocate", "copy"], "copy or relocate")?;
+        let is_random =
+            keys.is_first_of_two_words("order", ["random", "sequential"], "random or sequential")?;
+        let relocates = keys.is_first_of_two_words("mode", ["relocate", "copy"], "copy or relocate")?;
         let entries = keys.integer_of_key("entries", 1..=100_000_000)?;
         let batch = keys.integer_of_key("batch", 1..=10_000)?;
         let checkpoint_frames = keys.integer_of_key("checkpoint", 1..=1_000_000)?;
@@ -273,13 +275,13 @@ impl SqliteWal {
             random,
             has_random_keys: is_random,
             values_to_write: entries,
-            values_per_transaction: batch,
+            rows_per_transaction: batch,
             frames_per_checkpoint: checkpoint_frames,
             copy_method: if keys.is_key_on("remap")? { CopyMethod::Remapped } else { CopyMethod::Written },
             remap_mode: if relocates { RemapMode::Relocate } else { RemapMode::Copy },
-            values_written: 0,
+            rows_written: 0,
             database,
-            database_first_page: most_frames + most_frames.div_ceil(FRAMES_PER_HEADER_PAGE),
+            database_first_page: most_frames + most_frames.div_ceil(FRAME_HEADERS_PER_PAGE),
             database_pages_of_frames: Vec::new(),
             full_frame_groups_written: 0,
             transaction_changed_pages: Vec::new(),
@@ -294,11 +296,11 @@ impl SqliteWal {
     /// Stores the values of one transaction, and appends a log frame for each page that changed.
     fn run_transaction(&mut self, script: &mut RequestScript) {
         self.transaction_changed_pages.clear();
-        for _ in 0..self.values_per_transaction.min(self.values_to_write - self.values_written) {
+        for _ in 0..self.rows_per_transaction.min(self.values_to_write - self.rows_written) {
             let key = if self.has_random_keys {
                 uniform_below(&mut self.random, self.values_to_write)
             } else {
-                self.values_written
+                self.rows_written
             };
             let random = self.has_random_keys.then_some(&mut self.random);
             let leaves = self.database.store_value(key, random, &mut self.transaction_changed_pages);
@@ -308,7 +310,7 @@ impl SqliteWal {
                 }
                 self.cache.logged_pages.insert(leaf);
             }
-            self.values_written += 1;
+            self.rows_written += 1;
         }
         // A transaction logs each page once, however often it changes the page.
         self.transaction_changed_pages.sort_unstable();
@@ -319,11 +321,11 @@ impl SqliteWal {
     /// Writes complete groups of log frames (frames whose headers share a page) from the page cache to the log.
     fn write_full_frame_groups(&mut self, script: &mut RequestScript) {
         while self.database_pages_of_frames.len() as u64
-            >= (self.full_frame_groups_written + 1) * FRAMES_PER_HEADER_PAGE
+            >= (self.full_frame_groups_written + 1) * FRAME_HEADERS_PER_PAGE
         {
             script.plan_write(
-                self.full_frame_groups_written * (FRAMES_PER_HEADER_PAGE + 1),
-                FRAMES_PER_HEADER_PAGE + 1,
+                self.full_frame_groups_written * (FRAME_HEADERS_PER_PAGE + 1),
+                FRAME_HEADERS_PER_PAGE + 1,
             );
             self.full_frame_groups_written += 1;
         }
@@ -332,9 +334,9 @@ impl SqliteWal {
     /// Copies the newest log frame of every page to the database, and restarts the log.
     fn run_checkpoint(&mut self, script: &mut RequestScript) {
         let rest = self.database_pages_of_frames.len() as u64
-            - self.full_frame_groups_written * FRAMES_PER_HEADER_PAGE;
+            - self.full_frame_groups_written * FRAME_HEADERS_PER_PAGE;
         if rest > 0 {
-            script.plan_write(self.full_frame_groups_written * (FRAMES_PER_HEADER_PAGE + 1), rest + 1);
+            script.plan_write(self.full_frame_groups_written * (FRAME_HEADERS_PER_PAGE + 1), rest + 1);
         }
         script.plan_flush();
         let newest: BTreeMap<u64, u64> = self
@@ -364,16 +366,16 @@ impl SqliteWal {
 
 /// Returns the page of the write-ahead log that holds a frame.
 fn log_page_of_frame(frame: u64) -> u64 {
-    frame / FRAMES_PER_HEADER_PAGE * (FRAMES_PER_HEADER_PAGE + 1) + 1 + frame % FRAMES_PER_HEADER_PAGE
+    frame / FRAME_HEADERS_PER_PAGE * (FRAME_HEADERS_PER_PAGE + 1) + 1 + frame % FRAME_HEADERS_PER_PAGE
 }
 
 impl HostModel for SqliteWal {
     fn plan_next_requests(&mut self, script: &mut RequestScript) {
-        while script.is_empty() && self.values_written < self.values_to_write {
+        while script.is_empty() && self.rows_written < self.values_to_write {
             self.run_transaction(script);
             self.write_full_frame_groups(script);
             if self.database_pages_of_frames.len() as u64 >= self.frames_per_checkpoint
-                || self.values_written == self.values_to_write
+                || self.rows_written == self.values_to_write
             {
                 self.run_checkpoint(script);
             }

@@ -58,7 +58,7 @@ pub(super) const READS_KEY: SpecKey = SpecKey {
 
 /// Generator of a host model that substitutes for a trace that is not available.
 #[derive(Debug)]
-pub(super) struct SubstituteGenerator {
+pub(super) struct TraceSubstituteGenerator {
     /// Random number generator of the load.
     random: Xoshiro256PlusPlus,
     /// Number of requests (reads and writes) to generate in all.
@@ -66,14 +66,14 @@ pub(super) struct SubstituteGenerator {
     /// Time between two requests, nanoseconds.
     arrival_interval_ns: f64,
     /// Decides which requests are writes, so that exactly the planned number of writes is generated.
-    write_draws: ExactCountSampler,
+    write_request_sampler: ExactCountSampler,
     /// Decides which writes are the first of their address, so that exactly the planned number of addresses is written.
-    first_write_draws: ExactCountSampler,
+    first_write_sampler: ExactCountSampler,
     /// Number of requests generated so far.
     requests_done: u64,
     /// Number of addresses that the substitute has written so far; addresses are numbered in the order of their first
     /// write.
-    written_addresses: u64,
+    written_address_count: u64,
     /// Popularity of the addresses, by rank.
     address_rank_distribution: Zipf,
     /// Whether addresses that are overwritten often are also read often; otherwise all written addresses are read
@@ -83,8 +83,8 @@ pub(super) struct SubstituteGenerator {
     address_permutation: Permutation,
 }
 
-impl SubstituteGenerator {
-    /// Creates the generator from the facts of a trace and the values of its specification's keys.
+impl TraceSubstituteGenerator {
+    /// Creates the generator from the published counts of a trace and from the values of the keys in the specification.
     pub(super) fn new(
         facts: &TraceFacts,
         keys: &SpecValues,
@@ -102,12 +102,12 @@ impl SubstituteGenerator {
         Ok(Self {
             total_requests: requests,
             arrival_interval_ns: facts.duration_s * scale * 1e9 / requests as f64,
-            write_draws: ExactCountSampler { events_left: writes, draws_left: requests },
-            first_write_draws: ExactCountSampler { events_left: addresses, draws_left: writes },
+            write_request_sampler: ExactCountSampler { events_left: writes, draws_left: requests },
+            first_write_sampler: ExactCountSampler { events_left: addresses, draws_left: writes },
             requests_done: 0,
-            written_addresses: 0,
+            written_address_count: 0,
             address_rank_distribution: Zipf::new(addresses, theta),
-            reads_favor_popular_addresses: keys.is_value_first_of(
+            reads_favor_popular_addresses: keys.is_first_of_two_words(
                 "reads",
                 ["popular", "uniform"],
                 "popular or uniform",
@@ -122,24 +122,24 @@ impl SubstituteGenerator {
     fn draw_popular_address(&mut self) -> u64 {
         for _ in 0..16 {
             let rank = self.address_rank_distribution.draw(&mut self.random) - 1;
-            if rank < self.written_addresses {
+            if rank < self.written_address_count {
                 return rank;
             }
         }
-        uniform_below(&mut self.random, self.written_addresses)
+        uniform_below(&mut self.random, self.written_address_count)
     }
 
     /// Plans the next page write, to a new address or to a popular one that was written before.
     fn plan_next_write(&mut self, script: &mut RequestScript) {
-        let is_first = self.first_write_draws.draw_event(self.written_addresses == 0, &mut self.random);
-        let address = if is_first { self.written_addresses } else { self.draw_popular_address() };
-        self.written_addresses += u64::from(is_first);
+        let is_first = self.first_write_sampler.draw_event(self.written_address_count == 0, &mut self.random);
+        let address = if is_first { self.written_address_count } else { self.draw_popular_address() };
+        self.written_address_count += u64::from(is_first);
         let page = self.address_permutation.apply(address);
         script.plan_write(page, 1);
     }
 }
 
-impl HostModel for SubstituteGenerator {
+impl HostModel for TraceSubstituteGenerator {
     fn plan_next_requests(&mut self, script: &mut RequestScript) {
         if self.requests_done == self.total_requests {
             return;
@@ -147,13 +147,13 @@ impl HostModel for SubstituteGenerator {
         script.set_arrival_time((self.requests_done as f64 * self.arrival_interval_ns) as u64);
         self.requests_done += 1;
         // The first request is a write, because later requests need a written address to read or overwrite.
-        if self.write_draws.draw_event(self.written_addresses == 0, &mut self.random) {
+        if self.write_request_sampler.draw_event(self.written_address_count == 0, &mut self.random) {
             self.plan_next_write(script);
         } else {
             let address = if self.reads_favor_popular_addresses {
                 self.draw_popular_address()
             } else {
-                uniform_below(&mut self.random, self.written_addresses)
+                uniform_below(&mut self.random, self.written_address_count)
             };
             script.plan_read(self.address_permutation.apply(address), 1);
         }

@@ -58,7 +58,7 @@ pub(super) struct Ycsb {
     updates_issued: u64,
     /// Page that holds each B-tree leaf, counted from the end of the journal.
     leaf_pages: Vec<u32>,
-    /// Pages that hold no B-tree leaf at present, counted from the end of the journal.
+    /// Numbers of the pages that hold no B-tree leaf at present; page 0 is the first after the journal.
     free_pages: BTreeSet<u32>,
     /// Numbers of the B-tree leaves that were updated since the last checkpoint.
     dirty_leaves: BTreeSet<u32>,

@@ -1,4 +1,4 @@
-//! The HTML page of `wearwell diff`.
+//! The HTML page of `wearwell diff`: the differences between the runs of two result files.
 
 use super::HtmlReport;
 use super::markup::{

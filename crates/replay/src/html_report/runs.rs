@@ -80,7 +80,8 @@ fn main_result_html(runs: &[RunRecord]) -> String {
         + &notes_html(runs)
 }
 
-/// Returns the sentence at the top of the page: the figures of the run, or which of the runs has the least.
+/// Returns the sentence at the top of the page: the figures of the run or, for several runs, which has the least write
+/// amplification.
 fn lead_sentence(runs: &[RunRecord]) -> String {
     let amplification = |run: &RunRecord| (run.host_page_writes > 0).then_some(run.write_amplification);
     let said = |run: &RunRecord| {
@@ -90,7 +91,7 @@ fn lead_sentence(runs: &[RunRecord]) -> String {
                 format!(
                     "{}: write amplification {value:.3}, TB written until worn {}",
                     run.design_and_variant(),
-                    tb_until_worn_cell(run)
+                    table_cell_of_tb_until_worn(run)
                 )
             },
         )
@@ -120,7 +121,7 @@ fn lead_sentence(runs: &[RunRecord]) -> String {
 }
 
 /// Returns the table cell with the terabytes that the host can write until the drive is worn out.
-fn tb_until_worn_cell(run: &RunRecord) -> String {
+fn table_cell_of_tb_until_worn(run: &RunRecord) -> String {
     figure_cell(run, "TB written until worn")
 }
 
@@ -198,7 +199,7 @@ fn settings_table(runs: &[&RunRecord]) -> String {
     let value =
         |config: &BTreeMap<String, String>, key: &String| config.get(key).cloned().unwrap_or_default();
     let origin = |run: &&RunRecord, key: &String| {
-        run.origins.get(key).map_or_else(|| DEFAULT_ORIGIN.to_owned(), ToString::to_string)
+        run.origins.get(key).map_or_else(|| ORIGIN_OF_DEFAULT_VALUES.to_owned(), ToString::to_string)
     };
     let row = |key: &String| {
         let values = distinct_values(configs.iter().map(|config| value(config, key)));
@@ -212,12 +213,12 @@ fn settings_table(runs: &[&RunRecord]) -> String {
         "left wrap",
         "Settings in effect: with them the same input gives the same run",
         &rows,
-        DEFAULT_ORIGIN,
+        ORIGIN_OF_DEFAULT_VALUES,
     ) + &collapsible_html(&format!("As a file, for --config: {}", runs[0].design_and_variant()), &file)
 }
 
 /// Text that is shown as the origin of a setting whose value is the built-in default.
-const DEFAULT_ORIGIN: &str = "default";
+const ORIGIN_OF_DEFAULT_VALUES: &str = "default";
 
 /// Returns the settings of a run by dotted keys, the parts of its design included.
 fn settings_of_run(run: &RunRecord) -> BTreeMap<String, String> {

@@ -4,7 +4,7 @@ use super::HtmlReport;
 use super::markup::{
     charts_element, collapsible_html, escape_html, html_element, html_heading, html_notes_list,
 };
-use crate::watch::{Step, Walkthrough, WatchedDriveLayout};
+use crate::watch::{Walkthrough, WalkthroughStep, WatchedDriveLayout};
 
 impl HtmlReport for Walkthrough {
     fn result_kind(&self) -> &'static str {
@@ -36,9 +36,9 @@ fn drive_facts(source: &str, drive: &WatchedDriveLayout) -> String {
 }
 
 /// Returns the HTML list of all steps with their sentences, for reading without scripts and on paper.
-fn steps_html(steps: &[Step]) -> String {
+fn steps_html(steps: &[WalkthroughStep]) -> String {
     let sentence = |sentence: &String| format!(" {}", escape_html(sentence));
-    let item = |step: &Step| {
+    let item = |step: &WalkthroughStep| {
         let sentences: String = step.sentences.iter().map(sentence).collect();
         format!("<li><strong>{}.</strong>{sentences}</li>\n", escape_html(&step.title))
     };

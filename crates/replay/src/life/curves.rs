@@ -5,8 +5,8 @@
 //! [`CurvePoint::ended`] says how many have. A life that the user interrupted has no end to keep, so the curves stop
 //! where the first interrupted life does.
 //!
-//! Between two recorded states of a life values are interpolated linearly. The price: the end of a life, which may fall
-//! between two moments of the curves, is drawn up to a hundredth of the longest life too late.
+//! Between two recorded states of a life values are interpolated linearly. The price: if a life ends between two points
+//! of the curves, they show the end at the later point. The error is at most a hundredth of the longest life.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,11 +20,11 @@ const MAX_CURVE_POINTS: u64 = 100;
 /// keeps the state in which it ended.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
-    /// Bytes that the host has written to each drive that has not ended before.
+    /// Bytes that the host has written to each drive at this point of the curves; drives that ended earlier have fewer.
     pub host_bytes: u64,
-    /// Number of simulated drives that had worn out when the host had written this many bytes.
+    /// Number of drives (one per seed) that had ended when the host had written this many bytes.
     pub ended: u32,
-    /// Spare blocks left, as a share of the spare blocks of the new drive.
+    /// Spare blocks left, as a share (0 to 1) of the spare blocks of the new drive.
     pub spare: Estimate,
     /// Write amplification since the previous point of the curves, in programmed bytes per host byte.
     pub write_amplification: Estimate,
@@ -107,7 +107,7 @@ fn curve_point_at(courses: &mut [LifePointCursor<'_>], host_bytes: u64) -> Curve
     CurvePoint {
         host_bytes,
         ended: u32::try_from(ended).unwrap_or(u32::MAX),
-        spare: of(|state| state.spare_share),
+        spare: of(|state| state.spare_block_share_left),
         write_amplification: of(|state| state.write_amplification),
         mean_erases: of(|state| state.mean_erases),
         max_erases: of(|state| state.max_erases),
@@ -126,7 +126,7 @@ struct DriveLifeState {
     /// Erases of the most worn block so far.
     max_erases: f64,
     /// Spare blocks left, as a share of the spare blocks of the new drive.
-    spare_share: f64,
+    spare_block_share_left: f64,
     /// Write amplification since the previous state, programmed bytes per host byte.
     write_amplification: f64,
 }
@@ -138,7 +138,7 @@ impl DriveLifeState {
         page_programs: 0.0,
         mean_erases: 0.0,
         max_erases: 0.0,
-        spare_share: 1.0,
+        spare_block_share_left: 1.0,
         write_amplification: 1.0,
     };
 
@@ -150,7 +150,7 @@ impl DriveLifeState {
             page_programs: point.programs as f64,
             mean_erases: point.mean_erases,
             max_erases: point.max_erases.into(),
-            spare_share: point.spare,
+            spare_block_share_left: point.spare,
             write_amplification: 0.0,
         }
     }
@@ -171,7 +171,7 @@ struct LifePointCursor<'a> {
 }
 
 impl<'a> LifePointCursor<'a> {
-    /// Creates a reader at the beginning of a life.
+    /// Creates a cursor at the beginning of a simulated life, which then moves through its recorded states.
     fn of_life(life: &'a Life) -> Self {
         let page_bytes = life.media_bytes as f64 / life.programs().max(1) as f64;
         let min_interval_bytes = (0.5 * max_bytes_between_points(life) as f64).max(1.0);
@@ -221,7 +221,7 @@ impl<'a> LifePointCursor<'a> {
             page_programs: between(|state| state.page_programs),
             mean_erases: between(|state| state.mean_erases),
             max_erases: between(|state| state.max_erases),
-            spare_share: between(|state| state.spare_share),
+            spare_block_share_left: between(|state| state.spare_block_share_left),
             write_amplification: 0.0,
         }
     }

@@ -114,7 +114,7 @@ const LIFE_COLUMNS: &[LifeColumn] = &[
     ("write_amplification", CellKind::Real, |_, life| life.write_amplification().into()),
     ("passes", CellKind::Real, |_, life| life.passes.into()),
     ("years", CellKind::Real, |_, life| life.years.into()),
-    ("scaled_years", CellKind::Real, |record, life| record.scaled_years(life).into()),
+    ("scaled_years", CellKind::Real, |record, life| record.years_on_larger_drive(life).into()),
     ("drive_writes_per_day", CellKind::Real, |record, life| record.drive_writes_per_day(life).into()),
     ("extrapolated_bytes", CellKind::Real, |_, life| life.extrapolated_bytes.into()),
     ("usable_endurance", CellKind::Real, |_, life| life.usable_endurance.into()),

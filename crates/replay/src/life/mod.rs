@@ -43,7 +43,7 @@ pub struct Endurance {
     /// Share of the blocks whose first failed operation is a program; the first failed operation of all others is an
     /// erase.
     pub program_share: f64,
-    /// Share of the drive's spare blocks that is left when the drive has ended.
+    /// The drive ends when this share of its spare blocks is left.
     pub spare_minimum: f64,
 }
 
@@ -143,7 +143,7 @@ pub struct LifePoint {
 /// Distribution of the erase counts of a drive's blocks.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Wear {
-    /// Erases of the drive's least worn block.
+    /// Erase count of the drive's least worn block.
     pub least: u32,
     /// 10th percentile of the blocks' erase counts.
     pub p10: u32,
@@ -151,9 +151,9 @@ pub struct Wear {
     pub p50: u32,
     /// 90th percentile of the blocks' erase counts.
     pub p90: u32,
-    /// Erases of the drive's most worn block.
+    /// Erase count of the drive's most worn block.
     pub most: u32,
-    /// Erases per block of the drive, mean over all blocks; erases that failed do not count.
+    /// Mean erase count of the drive's blocks; erases that failed do not count.
     pub mean: f64,
 }
 
@@ -174,11 +174,12 @@ pub struct Life {
     pub seed: u64,
     /// Why the simulated drive ended.
     pub end: LifeEndReason,
-    /// Bytes that the host wrote until the end of the drive, including the first fill.
+    /// Bytes that the host wrote until the end of the drive's life, including the first fill.
     pub host_bytes: u64,
-    /// Bytes of all page programs until the end of the drive.
+    /// Bytes of all page programs until the end of the drive's life.
     pub media_bytes: u64,
-    /// Number of times that the input was replayed; fractional, because the last pass is incomplete.
+    /// Number of times that the input was replayed until the end of the drive's life; fractional, because the last pass
+    /// is incomplete.
     pub passes: f64,
     /// Years until the end of the drive at the rate of the input; absent if the input has no times.
     pub years: Option<f64>,
@@ -191,11 +192,11 @@ pub struct Life {
     /// amplification that increases as spare blocks fail reduces the lifetime further.
     #[serde(default)]
     pub usable_endurance: f64,
-    /// Bytes that the host had written when the first block failed; absent if no block failed.
+    /// Bytes that the host had written when the first block of the drive failed; absent if no block failed.
     pub first_failure_bytes: Option<u64>,
-    /// Number of blocks that failed until the end of the drive.
+    /// Number of blocks that had failed at the end of the drive's life.
     pub failed_blocks: u64,
-    /// Distribution of the erase counts of all blocks at the end of the drive.
+    /// Distribution of the erase counts of all blocks when the drive's life ended.
     pub wear: Wear,
     /// Number of page programs by which wear leveling copied pages.
     pub leveling_programs: u64,
@@ -232,7 +233,8 @@ pub struct Lives {
 }
 
 impl Lives {
-    /// Creates the JSON document for drives in the order of the table's columns, with estimates and curves of each.
+    /// Creates the JSON document for these drives, with estimates and curves of each. The order of the drives is kept;
+    /// it is that of the columns in the printed table.
     pub fn of_drives(drives: Vec<LifeRecord>) -> Self {
         let drives = drives.into_iter().map(LifeRecord::with_curves).collect();
         Self { schema_version: RESULT_SCHEMA_VERSION, drives }
@@ -247,7 +249,7 @@ pub struct LifeRecord {
     pub input: String,
     /// Name of the design (kind of FTL) of the drives.
     pub design: String,
-    /// Version of this software.
+    /// Version of Wearwell that simulated the lives.
     pub version: String,
     /// Kind of wear leveling of the drives.
     pub leveling: Leveling,
@@ -267,14 +269,16 @@ pub struct LifeRecord {
     pub exported_bytes: u64,
     /// Bytes of all flash blocks of the drive.
     pub physical_bytes: u64,
-    /// Whether all exported pages were written once before the input; this fill counts as written by the host.
+    /// Whether all exported pages of the drive were written once before the input; this fill counts as written by the
+    /// host.
     pub is_filled: bool,
-    /// Exported bytes of the larger drive for which years are scaled; absent if no size was given.
+    /// Exported bytes of a larger drive, for which the lifetime in years is computed, too; absent if the user gave no
+    /// size.
     pub scale_to_bytes: Option<u64>,
     /// Figures of whole lives over all seeds; absent if a life was interrupted.
     #[serde(default)]
     pub estimates: Option<LifeEstimates>,
-    /// States of the drives of all seeds at regular moments of their lives, at most 100, with their spread.
+    /// State of the drives at up to 100 moments of their lives, at regular intervals: mean and spread over all seeds.
     #[serde(default)]
     pub curves: Vec<CurvePoint>,
     /// Simulated lives of the drive, one for each seed.
@@ -291,7 +295,7 @@ pub enum Leveling {
     Configured,
     /// No wear leveling: blocks are opened in the order in which they became free.
     None,
-    /// Dynamic wear leveling: free blocks are opened by wear.
+    /// Dynamic wear leveling: of the free blocks, the least worn is opened first.
     Dynamic,
     /// Dynamic wear leveling, and static: data of blocks with few erases is moved.
     Static,
@@ -301,7 +305,8 @@ pub enum Leveling {
 }
 
 impl Leveling {
-    /// All kinds of wear leveling, without the configured one, for comparison.
+    /// The kinds of wear leveling that `wearwell life` can compare. [`Self::Configured`] is not among them, because it
+    /// stands for the kind that the configuration sets.
     pub const COMPARED_KINDS: [Self; 4] = [Self::None, Self::Dynamic, Self::Static, Self::DualPool];
 
     /// Returns the name of this kind of wear leveling, as on the command line.
@@ -346,16 +351,17 @@ impl Leveling {
     }
 }
 
-/// Mean of a figure over the lives of all seeds, with its confidence interval and the extremes.
+/// Mean of a figure (a number such as years or host bytes) over the lives of all seeds, with its confidence interval
+/// and extremes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
     /// Mean of the figure over the lives of all seeds.
     pub mean: f64,
     /// Half the width of the 95 % confidence interval of the mean (Student's t); absent with one seed.
     pub half_width: Option<f64>,
-    /// Least value of the figure in any of the lives.
+    /// Smallest value of the estimated figure over the lives of all seeds.
     pub least: f64,
-    /// Greatest value of the figure in any of the lives.
+    /// Largest value of the estimated figure over the lives of all seeds.
     pub most: f64,
 }
 
@@ -416,7 +422,7 @@ impl LifeRecord {
     /// Returns the years that a larger drive, of `scale_to_bytes`, would last under the same host writes per unit of
     /// time. The larger drive endures as many drive writes as the simulated drive, provided that the footprint of the
     /// host grows in proportion. `None` if no larger size is given, or if the input has no times.
-    pub fn scaled_years(&self, life: &Life) -> Option<f64> {
+    pub fn years_on_larger_drive(&self, life: &Life) -> Option<f64> {
         Some(life.years? * self.scale_to_bytes? as f64 / self.exported_bytes as f64)
     }
 

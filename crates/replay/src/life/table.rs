@@ -1,9 +1,9 @@
-//! Prints the lives of drives as a table for people.
+//! Prints simulated drive lives as a text table.
 
 use std::fmt::Write as _;
 
 use super::{Estimate, Leveling, Life, LifeEndReason, LifeRecord};
-use crate::report::{aligned_text, decimal_digits, with_thousands_separators};
+use crate::report::{aligned_text, decimal_places, with_thousands_separators};
 
 /// Returns the table of drives' lives: one row per figure, one column per design and wear leveling. With several seeds,
 /// each figure is a mean with half of its 95 % interval. The table is empty without lives.
@@ -23,7 +23,7 @@ pub(crate) struct LivesTable {
     pub(crate) notes: String,
 }
 
-/// Returns the table of drives' lives and the lines around it; `None` without lives.
+/// Returns the table of simulated drive lives, with the text above and below it; `None` if no life was simulated.
 pub(crate) fn to_lives_table(records: &[LifeRecord]) -> Option<LivesTable> {
     let records: Vec<&LifeRecord> = records.iter().filter(|record| !record.lives.is_empty()).collect();
     let first = records.first()?;
@@ -101,7 +101,7 @@ fn estimate_figure(record: &LifeRecord, figure: &LifeFigure) -> Option<Estimate>
 /// Bytes in a terabyte (10^12).
 const BYTES_PER_TB: f64 = 1e12;
 
-/// Returns `value` if the simulated drive has ended, else `None`: an interrupted life has no figure of a whole life.
+/// Returns `value`, a figure of a whole drive life, if the life was simulated to its end; `None` if it was interrupted.
 fn value_if_drive_ended(life: &Life, value: f64) -> Option<f64> {
     (life.end != LifeEndReason::Interrupted).then_some(value)
 }
@@ -128,7 +128,7 @@ const LIFE_FIGURES: &[LifeFigure] = &[
     LifeFigure {
         is_always_shown: false,
         ..life_figure("  on the larger drive", 2, |record, life| {
-            value_if_drive_ended(life, record.scaled_years(life)?)
+            value_if_drive_ended(life, record.years_on_larger_drive(life)?)
         })
     },
     LifeFigure {
@@ -171,7 +171,7 @@ fn figure_cell(record: &LifeRecord, figure: &LifeFigure) -> String {
         return "-".to_owned();
     };
     let digits =
-        if figure.min_decimal_digits == 0 { 0 } else { figure.min_decimal_digits.max(decimal_digits(mean)) };
+        if figure.min_decimal_digits == 0 { 0 } else { figure.min_decimal_digits.max(decimal_places(mean)) };
     match half_width {
         None => with_thousands_separators(mean, digits),
         Some(half) => format!(
@@ -268,7 +268,7 @@ fn notes_below_table(records: &[&LifeRecord]) -> String {
         for life in record.lives.iter().filter(|life| life.end == LifeEndReason::Interrupted) {
             let written = with_thousands_separators(
                 life.host_bytes as f64 / BYTES_PER_TB,
-                decimal_digits(life.host_bytes as f64 / BYTES_PER_TB).max(3),
+                decimal_places(life.host_bytes as f64 / BYTES_PER_TB).max(3),
             );
             writeln!(
                 text,

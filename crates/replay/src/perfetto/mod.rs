@@ -131,11 +131,11 @@ impl RunTrace {
         let of_die = ops.iter().copied().filter(|op| op.op.plane.0 / planes == die);
         if !self.has_independent_planes {
             let track = packets.add_track(process, &format!("die {die}"));
-            return self.add_array_slices(packets, track, of_die.collect());
+            return self.add_flash_array_slices(packets, track, of_die.collect());
         }
         for plane in 0..planes {
             let track = packets.add_track(process, &format!("die {die} plane {plane}"));
-            self.add_array_slices(
+            self.add_flash_array_slices(
                 packets,
                 track,
                 of_die.clone().filter(|op| op.op.plane.0 % planes == plane).collect(),
@@ -143,9 +143,9 @@ impl RunTrace {
         }
     }
 
-    /// Adds the flash operations of a die, or of an independent plane, to a track of the Perfetto trace. Operations of
-    /// a multi-plane group are one slice.
-    fn add_array_slices(&self, packets: &mut TracePackets, track: TrackId, mut ops: Vec<&TracedOp>) {
+    /// Adds the flash operations of an array (a die or an independent plane) as slices to a track of the Perfetto
+    /// trace. Operations of a multi-plane group are one slice.
+    fn add_flash_array_slices(&self, packets: &mut TracePackets, track: TrackId, mut ops: Vec<&TracedOp>) {
         // An erase may be suspended when it starts, for a read that then starts at the same time.
         let order = |op: &&TracedOp| (op.start_ns, op.op.kind == OpKind::Read, op.op_number);
         ops.sort_unstable_by_key(order);
@@ -247,8 +247,8 @@ fn page_kind_name(kind: PageKind) -> &'static str {
         PageKind::Chunk => "chunk",
         PageKind::RemapLog => "remap_log",
         PageKind::Validity => "validity",
-        PageKind::Head => "head",
-        PageKind::Tail => "tail",
+        PageKind::BlockHead => "head",
+        PageKind::BlockTail => "tail",
     }
 }
 

@@ -19,11 +19,11 @@ const FLAG_INTERNED_NAMES_START: u64 = 1;
 const FLAG_NEEDS_INTERNED_NAMES: u64 = 2;
 
 /// Value of the field `type` of a Perfetto track event that begins a slice.
-const EVENT_SLICE_BEGIN: u64 = 1;
+const EVENT_TYPE_SLICE_BEGIN: u64 = 1;
 /// Value of the field `type` of a Perfetto track event that ends a slice.
-const EVENT_SLICE_END: u64 = 2;
+const EVENT_TYPE_SLICE_END: u64 = 2;
 /// Value of the field `type` of a Perfetto track event that sets a counter.
-const EVENT_COUNTER_VALUE: u64 = 4;
+const EVENT_TYPE_COUNTER: u64 = 4;
 
 /// Value of a named argument that the viewer shows with a slice.
 #[derive(Clone, Debug)]
@@ -209,13 +209,13 @@ impl TracePackets {
 
 /// Writer that encodes events as packets of the Perfetto trace, and remembers the names that it has written.
 struct EventWriter {
-    /// Categories of slices that were written already.
+    /// Names of slice categories that the trace contains already, and to which later slices refer by number.
     categories: InternedNames,
-    /// Names of slices that were written already.
+    /// Names of slices that the trace contains already, and to which later slices refer by number.
     slice_names: InternedNames,
-    /// Names of slice arguments that were written already.
+    /// Names of slice arguments that the trace contains already, and to which later slices refer by number.
     argument_keys: InternedNames,
-    /// Texts of slice arguments that were written already.
+    /// Texts of slice arguments that the trace contains already, and to which later slices refer by number.
     argument_texts: InternedNames,
 }
 
@@ -237,10 +237,10 @@ impl EventWriter {
         let event = match event {
             TrackEvent::Begin(track, slice) => self.encode_slice_begin_event(*track, slice, &mut interned),
             TrackEvent::End(track) => {
-                ProtobufMessage::default().with_varint(9, EVENT_SLICE_END).with_varint(11, *track)
+                ProtobufMessage::default().with_varint(9, EVENT_TYPE_SLICE_END).with_varint(11, *track)
             }
             TrackEvent::Value(track, value) => ProtobufMessage::default()
-                .with_varint(9, EVENT_COUNTER_VALUE)
+                .with_varint(9, EVENT_TYPE_COUNTER)
                 .with_varint(11, *track)
                 .with_double(44, *value),
         };
@@ -260,7 +260,7 @@ impl EventWriter {
         interned_data: &mut ProtobufMessage,
     ) -> ProtobufMessage {
         let mut event = ProtobufMessage::default()
-            .with_varint(9, EVENT_SLICE_BEGIN)
+            .with_varint(9, EVENT_TYPE_SLICE_BEGIN)
             .with_varint(11, track)
             .with_varint(3, self.categories.intern_name(slice.category, interned_data))
             .with_varint(10, self.slice_names.intern_name(&slice.name, interned_data));

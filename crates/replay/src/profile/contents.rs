@@ -8,7 +8,7 @@ use wearwell::data::{ContentDescriptor, Fingerprint};
 
 use super::distribution::{SizeHistogram, SizeShares};
 use super::sample::{HashSample, STANDARD_ERROR_GROUPS, standard_error_group, standard_error_of_quotient};
-use super::skew::zipf_theta_of_growing_items;
+use super::skew::zipf_theta_of_growing_item_set;
 
 /// Figures on the contents of pages: duplicates and compressibility.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -26,13 +26,13 @@ pub struct ContentFigures {
     pub distinct: u64,
     /// Zipf exponent of the popularity of contents that are repeated.
     pub duplicate_theta: f64,
-    /// Number of contents that are repeated: the first contents, in order of occurrence, that receive 99 % of the
-    /// repetitions.
+    /// Smallest number n such that the n contents that occurred first receive 99 % of all repetitions of a content.
     pub duplicate_pool: u64,
     /// Distribution of compressed sizes, each page compressed by itself (LZ4). Each page counts as often as it occurs;
     /// zero pages are left out.
     pub compressed: Option<SizeShares>,
-    /// Standard error of the mean of `compressed`, from sampling; 0 if all contents were examined.
+    /// Standard error, from sampling, of the mean compressed size as a share of the page (`compressed.mean`); 0 if all
+    /// contents were examined.
     pub compressed_mean_error: f64,
     /// Mean compressed size as a share of the page if each distinct content counts once, that is after deduplication.
     pub compressed_distinct_mean: Option<f64>,
@@ -66,7 +66,8 @@ impl ContentCopyCounts {
     }
 }
 
-/// Shares of the page writes that perfect content mechanisms would not program, if contents were not sampled.
+/// Shares of the page writes that perfect content mechanisms would not program. Correct only if all contents were
+/// examined, not a sample of them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct IdealSavings {
     /// Share of the page writes whose content some page already holds: what perfect deduplication would not program.
@@ -81,7 +82,8 @@ pub(super) struct IdealSavings {
 
 /// Entry of the profiler's table of contents: copies, occurrences and compressed size of one content.
 struct ContentEntry {
-    /// Numbers of pages that hold the content now and at most, and of writes without a live copy.
+    /// How many pages hold the content now, how many held it at most, and how often it was written while no page held
+    /// it.
     copies: ContentCopyCounts,
     /// Number of times that the content occurred.
     occurrences: u32,
@@ -89,7 +91,7 @@ struct ContentEntry {
     compressed_bytes: u16,
     /// Number of distinct contents that occurred in the input before the first occurrence of this content, estimated
     /// from the sample size at that time.
-    earlier_distinct_contents: u32,
+    distinct_contents_before_first_occurrence: u32,
 }
 
 /// Counts of the page contents in a sample.
@@ -110,7 +112,7 @@ pub(super) struct ContentCounts {
     distinct_contents_so_far: u32,
     /// Number of pages that repeat an earlier content, by the number n of distinct contents that had occurred until
     /// then: element k counts the pages with n from 2^k to 2^(k + 1) - 1.
-    repeats_by_log2_distinct_contents: [u64; 32],
+    repeats_by_log2_distinct_contents_so_far: [u64; 32],
 }
 
 impl ContentCounts {
@@ -124,7 +126,7 @@ impl ContentCounts {
             zero_pages: 0,
             zero_page_copies: ContentCopyCounts::default(),
             distinct_contents_so_far: 0,
-            repeats_by_log2_distinct_contents: [0; 32],
+            repeats_by_log2_distinct_contents_so_far: [0; 32],
         }
     }
 
@@ -142,8 +144,8 @@ impl ContentCounts {
         if let Some(entry) = self.entry_by_content.get_mut(&content.0) {
             entry.occurrences = entry.occurrences.saturating_add(1);
             entry.copies.add_copy();
-            self.repeats_by_log2_distinct_contents[self.distinct_contents_so_far.max(1).ilog2() as usize] +=
-                self.sample.sampled_one_of;
+            self.repeats_by_log2_distinct_contents_so_far
+                [self.distinct_contents_so_far.max(1).ilog2() as usize] += self.sample.sampling_divisor;
             return;
         }
         if self.entry_by_content.len() == self.max_entries {
@@ -155,7 +157,7 @@ impl ContentCounts {
             }
         }
         let ordinal = self.distinct_contents_so_far;
-        let weight = u32::try_from(self.sample.sampled_one_of).unwrap_or(u32::MAX);
+        let weight = u32::try_from(self.sample.sampling_divisor).unwrap_or(u32::MAX);
         self.distinct_contents_so_far = self.distinct_contents_so_far.saturating_add(weight);
         let mut copies = ContentCopyCounts::default();
         copies.add_copy();
@@ -165,7 +167,7 @@ impl ContentCounts {
                 copies,
                 occurrences: 1,
                 compressed_bytes: compressed_bytes(),
-                earlier_distinct_contents: ordinal,
+                distinct_contents_before_first_occurrence: ordinal,
             },
         );
     }
@@ -235,7 +237,7 @@ impl ContentCounts {
         let nonzero_share = (self.pages - self.zero_pages) as f64 / self.pages as f64;
         let total: f64 = seen.iter().sum();
         let duplicate_share = repeated.iter().sum::<f64>() / total.max(1.0) * nonzero_share;
-        let is_sampled = self.sample.sampled_one_of > 1;
+        let is_sampled = self.sample.sampling_divisor > 1;
         let error = |parts, wholes| if is_sampled { standard_error_of_quotient(parts, wholes) } else { 0.0 };
         let (duplicate_theta, duplicate_pool) = self.duplicate_theta_and_content_count();
         Some(ContentFigures {
@@ -243,7 +245,7 @@ impl ContentCounts {
             zero_share: self.zero_pages as f64 / self.pages as f64,
             duplicate_share,
             duplicate_share_error: error(&repeated, &seen) * nonzero_share,
-            distinct: self.entry_by_content.len() as u64 * self.sample.sampled_one_of,
+            distinct: self.entry_by_content.len() as u64 * self.sample.sampling_divisor,
             duplicate_theta,
             duplicate_pool,
             compressed: sizes.to_size_shares(),
@@ -252,15 +254,15 @@ impl ContentCounts {
         })
     }
 
-    /// Returns the Zipf exponent of the contents that are repeated, and the number of these contents. Only the first
-    /// contents that have 99 % of the repetitions are counted, so that one late repetition does not extend the number
-    /// to the whole input.
+    /// Returns the Zipf exponent of the contents that are repeated, and the smallest number n such that the n contents
+    /// that occurred first have 99 % of the repetitions. The other 1 % is left out, so that one late repetition does
+    /// not extend n to the whole input.
     fn duplicate_theta_and_content_count(&self) -> (f64, u64) {
         let mut repeated: Vec<(u32, u32)> = self
             .entry_by_content
             .values()
             .filter(|entry| entry.occurrences > 1)
-            .map(|entry| (entry.earlier_distinct_contents, entry.occurrences - 1))
+            .map(|entry| (entry.distinct_contents_before_first_occurrence, entry.occurrences - 1))
             .collect();
         repeated.sort_unstable();
         let total: u64 = repeated.iter().map(|&(_, times)| u64::from(times)).sum();
@@ -273,30 +275,30 @@ impl ContentCounts {
         let inside = self
             .entry_by_content
             .values()
-            .filter(|entry| u64::from(entry.earlier_distinct_contents) < pool)
+            .filter(|entry| u64::from(entry.distinct_contents_before_first_occurrence) < pool)
             .count();
         let counts: Vec<u32> = repeated.iter().map(|&(_, times)| times).collect();
         (
-            zipf_theta_of_growing_items(
+            zipf_theta_of_growing_item_set(
                 &counts,
-                &self.repeats_by_doubling_of_distinct_contents(pool, inside as u64),
+                &self.repeat_share_per_doubling_of_contents(pool, inside as u64),
             ),
             pool,
         )
     }
 
-    /// Divides the input into stages, in each of which the number of distinct contents doubled (the content model
-    /// extends its popularity in the same steps). Returns for each stage the number of distinct contents in the sample
-    /// and the share of all repetitions that occurred in the stage. Only the first `pool` contents count, of which
-    /// `inside` are in the sample.
-    fn repeats_by_doubling_of_distinct_contents(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
-        let total: u64 = self.repeats_by_log2_distinct_contents.iter().sum();
+    /// Divides the input into stages, in each of which the number of distinct contents doubles. (The content model
+    /// also extends its Zipf distribution to more contents at each doubling.) Only the `pool` contents that occurred
+    /// first count; `inside` of them are in the sample. Returns for each stage the number of distinct contents in the
+    /// sample, and the share of all repetitions that occurred in the stage.
+    fn repeat_share_per_doubling_of_contents(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
+        let total: u64 = self.repeats_by_log2_distinct_contents_so_far.iter().sum();
         let of = |(octave, &count): (usize, &u64)| {
             let contents = if 2 << octave > pool { pool } else { 1_u64 << octave };
             let sampled = (contents as f64 * inside as f64 / pool as f64).ceil() as u64;
             (sampled.max(1), count as f64 / total as f64)
         };
-        self.repeats_by_log2_distinct_contents
+        self.repeats_by_log2_distinct_contents_so_far
             .iter()
             .enumerate()
             .filter(|(_, count)| **count > 0)

@@ -2,7 +2,7 @@
 
 use wearwell_trace::PAGE_BYTES;
 
-/// Distribution of the compressed sizes of pages, or of the sizes of their deltas, as shares of the page size.
+/// Distribution of the compressed sizes (or delta sizes) of pages; each size is stated as a share of the page size.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct SizeShares {
     /// Number of pages whose compressed size (or delta size) is known.
@@ -19,8 +19,8 @@ pub struct SizeShares {
     pub p90: f64,
     /// Share of pages that compression (or delta encoding) does not make smaller than a page.
     pub incompressible_share: f64,
-    /// Shares of pages by compressed size (or delta size) in tenths of a page: more than 0 to 0.1, more than 0.1 to
-    /// 0.2, and so on.
+    /// Histogram with ten bins: shares of pages whose compressed size (or delta size) is at most 0.1 of a page, more
+    /// than 0.1 and at most 0.2, and so on.
     pub tenths: [f64; 10],
 }
 
@@ -69,7 +69,8 @@ impl SizeHistogram {
         })
     }
 
-    /// Returns the size that `share` of the `pages` pages do not exceed, as a share of the page size.
+    /// Returns the quantile of the sizes, relative to the page size: a fraction `share` of the `pages` counted pages is
+    /// not larger.
     fn quantile(&self, share: f64, pages: u64) -> f64 {
         let mut left = share * pages as f64;
         for (size, &count) in self.0.iter().enumerate() {

@@ -42,7 +42,7 @@ use wearwell_trace::{Op, PAGE_BYTES, Request};
 use crate::report::RESULT_SCHEMA_VERSION;
 
 /// Largest number of entries in a profiler's table of pages or contents; when the table has more entries, the sample is
-/// halved. Covers 28 GB of distinct pages.
+/// halved. Covers 28 GiB of distinct pages.
 pub const MAX_TABLE_ENTRIES: usize = 7 << 20;
 
 /// Properties of an input's data and traffic, as in the JSON of a profile. Names of fields are stable; a figure that
@@ -51,7 +51,8 @@ pub const MAX_TABLE_ENTRIES: usize = 7 << 20;
 pub struct Profile {
     /// Name of the profiled input.
     pub input: String,
-    /// Whether profiling ended before the end of the input, or before the last run of a content mechanism on a drive.
+    /// Whether profiling ended early: before the end of the input, or before every content mechanism was simulated on a
+    /// drive.
     pub partial: bool,
     /// Sampling of contents: one of this many contents was examined; 1 = all.
     pub contents_sampled_1_of: u64,
@@ -59,13 +60,13 @@ pub struct Profile {
     pub pages_sampled_1_of: u64,
     /// Figures on the contents of the written pages, or of the pages of files; null if no content is known.
     pub content: Option<ContentFigures>,
-    /// Sizes of the compressed differences between successive versions of a page, as shares of the page; unchanged
+    /// Sizes of deltas (compressed differences between successive versions of a page), as shares of the page; unchanged
     /// pages are left out.
     pub delta: Option<SizeShares>,
-    /// Share of overwrites that do not change the content of their page; of files, share of pages that equal their old
-    /// version.
+    /// Share of overwrites that do not change the content of their page (silent writes). If files are profiled: share
+    /// of pages that equal the same page of the file's old version.
     pub unchanged_share: Option<f64>,
-    /// Figures on the requests of a trace; null for files.
+    /// Figures on the requests of a trace; null if the contents of plain files are profiled.
     pub traffic: Option<TrafficFigures>,
     /// Figures on rewrites of pages by a trace; null for files.
     pub rewrites: Option<RewriteFigures>,
@@ -78,9 +79,9 @@ pub struct Profile {
     /// The drive on which the content mechanisms were run, with the results of these runs; null if they were not run.
     #[serde(default)]
     pub runs: Option<SavingRuns>,
-    /// Specification for `--content` that generates content like that of the input.
+    /// Specification of a content model, for the option `--content`, that generates content like that of the input.
     pub content_line: Option<String>,
-    /// Specification for `--workload` that generates requests like those of the input.
+    /// Specification of a workload, for the option `--workload`, that generates requests like those of the input.
     pub workload_line: Option<String>,
     /// Remarks that a reader of the figures must know, such as sampling.
     pub notes: Vec<String>,
@@ -114,7 +115,8 @@ pub struct Profiler {
     delta_sizes: SizeHistogram,
     /// Number of page writes whose content is known to be equal to the old content of the page.
     unchanged_page_writes: u64,
-    /// The last pages written, by which writes that compression would replace in its chunk buffer are counted.
+    /// The pages written last. A further write of one of them counts as a write that replaces a page in the chunk
+    /// buffer of compression.
     recently_written_pages: RecentlyWrittenPages,
     /// Number of page writes that replace a page that still waits in the chunk buffer of compression, so that the
     /// earlier write needs no program.
@@ -136,22 +138,22 @@ impl std::fmt::Debug for Profiler {
 }
 
 impl Profiler {
-    /// Creates a profiler that examines a sample: one of `sampled_one_of` pages and contents (1: all), and fewer
+    /// Creates a profiler that examines a sample: one of `sampling_divisor` pages and contents (1: all), and fewer
     /// when its tables are full.
     ///
     /// # Panics
-    /// Panics if `sampled_one_of` is 0.
-    pub fn new(sampled_one_of: u64) -> Self {
-        Self::with_table_limit(sampled_one_of, MAX_TABLE_ENTRIES)
+    /// Panics if `sampling_divisor` is 0.
+    pub fn new(sampling_divisor: u64) -> Self {
+        Self::with_table_limit(sampling_divisor, MAX_TABLE_ENTRIES)
     }
 
     /// Creates a profiler as [`Self::new`] does, with tables of at most `entries_max` entries.
     ///
     /// # Panics
-    /// Panics if `sampled_one_of` or `entries_max` is 0.
-    pub fn with_table_limit(sampled_one_of: u64, entries_max: usize) -> Self {
-        assert!(sampled_one_of > 0 && entries_max > 0, "a sample has pages");
-        let sample = HashSample { sampled_one_of };
+    /// Panics if `sampling_divisor` or `entries_max` is 0.
+    pub fn with_table_limit(sampling_divisor: u64, entries_max: usize) -> Self {
+        assert!(sampling_divisor > 0 && entries_max > 0, "a sample has pages");
+        let sample = HashSample { sampling_divisor };
         Self {
             content_counts: ContentCounts::new(sample, entries_max),
             page_writes: PageWriteCounts::new(sample, entries_max),
@@ -182,7 +184,7 @@ impl Profiler {
                 }
             }
             Op::Remap(_) => self.has_remaps = true,
-            Op::Flush | Op::Phase => {}
+            Op::Flush | Op::PhaseMarker => {}
         }
     }
 
@@ -253,7 +255,7 @@ impl Profiler {
             self.traffic_counts
                 .traffic_figures(self.page_writes.touched_pages(), self.page_writes.written_pages())
         });
-        let rewrites = self.page_writes.rewrite_figures(self.traffic_counts.has_times());
+        let rewrites = self.page_writes.page_rewrite_figures(self.traffic_counts.has_times());
         let unchanged_share = match self.pages_with_old_version {
             0 => self.page_writes.silent_overwrite_share(),
             versions => Some(self.unchanged_file_pages as f64 / versions as f64),
@@ -272,8 +274,8 @@ impl Profiler {
         let mut profile = Profile {
             input,
             partial: false,
-            contents_sampled_1_of: self.content_counts.sample.sampled_one_of,
-            pages_sampled_1_of: self.page_writes.sample.sampled_one_of,
+            contents_sampled_1_of: self.content_counts.sample.sampling_divisor,
+            pages_sampled_1_of: self.page_writes.sample.sampling_divisor,
             content,
             delta,
             unchanged_share,
@@ -290,8 +292,8 @@ impl Profiler {
         profile
     }
 
-    /// Returns what each content mechanism by itself could save of the page writes. Files are written once, so that
-    /// there is no dead page to recycle.
+    /// Returns the largest share of the page writes that each content mechanism, used alone, could save. In a profile
+    /// of files, every page is written once: there are no dead pages to recycle.
     fn max_savings_by_mechanism(
         &self,
         content: &ContentFigures,
@@ -300,7 +302,7 @@ impl Profiler {
     ) -> Vec<Saving> {
         let ideal = self.content_counts.ideal_savings(content);
         let is_sampled =
-            self.content_counts.sample.sampled_one_of.max(self.page_writes.sample.sampled_one_of) > 1;
+            self.content_counts.sample.sampling_divisor.max(self.page_writes.sample.sampling_divisor) > 1;
         // Of a sample, and where contents are moved unseen, every content that was seen before counts.
         let seen_before =
             content.duplicate_share + (content.zero_share - 1.0 / content.pages as f64).max(0.0);

@@ -19,7 +19,7 @@ pub struct RewriteFigures {
     pub rewrite_share: f64,
     /// Standard error of `rewrite_share`, from sampling; 0 if all pages were examined.
     pub rewrite_share_error: f64,
-    /// Pages written exactly once, as a share of all written pages.
+    /// Share of the written pages that were written exactly once.
     pub once_share: f64,
     /// Standard error of `once_share`, from sampling; 0 if all pages were examined.
     pub once_share_error: f64,
@@ -40,19 +40,19 @@ pub struct RewriteFigures {
 /// How unequally writes spread over the written pages.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct SkewFigures {
-    /// Share of writes to the most written 1 % of the written pages.
+    /// Share of the page writes that go to the most written 1 % of the written pages.
     pub top_1_percent: f64,
-    /// Share of writes to the most written 10 % of the written pages.
+    /// Share of the page writes that go to the most written 10 % of the written pages.
     pub top_10_percent: f64,
-    /// Share of writes to the most written 20 % of the written pages.
+    /// Share of the page writes that go to the most written 20 % of the written pages.
     pub top_20_percent: f64,
     /// Standard error of `top_20_percent`, from sampling; 0 if all pages were examined.
     pub top_20_percent_error: f64,
     /// Exponent (0 to 2) of the Zipf law that fits the writes of the written pages: under it, two random writes hit the
     /// same page with the measured probability.
     pub zipf_theta: f64,
-    /// Largest difference between two shares of writes, the measured one and that of the Zipf law, to the most written
-    /// 1, 2, 5, 10, 20 and 50 % of the pages.
+    /// How badly the Zipf law fits. For the most written 1, 2, 5, 10, 20 and 50 % of the pages, their measured share of
+    /// the writes is compared with their share by the Zipf law; this is the largest difference.
     pub zipf_misfit: f64,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct PageWriteCounts {
     max_page_entries: usize,
     /// Number of writes of all pages, including pages outside the sample.
     total_page_writes: u64,
-    /// Intervals between two writes of a page, in writes of all pages.
+    /// Intervals between two writes of the same page, measured as the number of page writes (to any page) in between.
     rewrite_intervals_page_writes: LogHistogram,
     /// Intervals between two writes of a page, in nanoseconds.
     rewrite_intervals_ns: LogHistogram,
@@ -119,7 +119,7 @@ impl PageWriteCounts {
             return None;
         }
         let held = content.map_or(0, |content| content.0.wrapping_add(1));
-        let weight = self.sample.sampled_one_of;
+        let weight = self.sample.sampling_divisor;
         if !self.entries_by_page_key.contains_key(&key) && !self.insert_page_if_in_sample(key) {
             return None;
         }
@@ -138,13 +138,13 @@ impl PageWriteCounts {
             last_write_ns: time_ns,
             held_fingerprint_plus_one: held,
         };
-        stored_fingerprint(before)
+        fingerprint_of_plus_one(before)
     }
 
     /// Forgets the content of a page that was trimmed. Returns the content that the page held, if it is known.
     pub(super) fn remove_trimmed_content(&mut self, device: u32, page: u64) -> Option<Fingerprint> {
         let entry = self.entries_by_page_key.get_mut(&page_key(device, page))?;
-        stored_fingerprint(std::mem::take(&mut entry.held_fingerprint_plus_one))
+        fingerprint_of_plus_one(std::mem::take(&mut entry.held_fingerprint_plus_one))
     }
 
     /// Counts a page as touched by a read request.
@@ -180,7 +180,7 @@ impl PageWriteCounts {
 
     /// Returns the number of distinct pages read or written, extrapolated if sampled.
     pub(super) fn touched_pages(&self) -> u64 {
-        self.entries_by_page_key.len() as u64 * self.sample.sampled_one_of
+        self.entries_by_page_key.len() as u64 * self.sample.sampling_divisor
     }
 
     /// Returns hash and number of writes of each sampled page that was written.
@@ -193,7 +193,7 @@ impl PageWriteCounts {
 
     /// Returns the number of distinct pages written, extrapolated if sampled.
     pub(super) fn written_pages(&self) -> u64 {
-        self.page_keys_and_write_counts().count() as u64 * self.sample.sampled_one_of
+        self.page_keys_and_write_counts().count() as u64 * self.sample.sampling_divisor
     }
 
     /// Returns the share of overwrites that do not change the content of their page; `None` if no overwrite has known
@@ -205,7 +205,7 @@ impl PageWriteCounts {
 
     /// Returns the figures on rewrites of pages; `None` if no page was written. `has_times` is whether requests have
     /// times.
-    pub(super) fn rewrite_figures(&self, has_times: bool) -> Option<RewriteFigures> {
+    pub(super) fn page_rewrite_figures(&self, has_times: bool) -> Option<RewriteFigures> {
         let (mut pages, mut writes) = ([0.0; STANDARD_ERROR_GROUPS], [0.0; STANDARD_ERROR_GROUPS]);
         let (mut once, mut again) = ([0.0; STANDARD_ERROR_GROUPS], [0.0; STANDARD_ERROR_GROUPS]);
         for (key, times) in self.page_keys_and_write_counts() {
@@ -219,7 +219,7 @@ impl PageWriteCounts {
         if sum(&pages) == 0.0 {
             return None;
         }
-        let is_sampled = self.sample.sampled_one_of > 1;
+        let is_sampled = self.sample.sampling_divisor > 1;
         let error = |parts, wholes| if is_sampled { standard_error_of_quotient(parts, wholes) } else { 0.0 };
         let after = |share| self.rewrite_intervals_page_writes.quantile(share);
         Some(RewriteFigures {
@@ -257,8 +257,8 @@ impl PageWriteCounts {
             top_1_percent: most_written_pages_share(&counts, 0.01),
             top_10_percent: most_written_pages_share(&counts, 0.1),
             top_20_percent: most_written_pages_share(&counts, 0.2),
-            top_20_percent_error: if self.sample.sampled_one_of > 1 {
-                self.top_share_error(0.2)
+            top_20_percent_error: if self.sample.sampling_divisor > 1 {
+                self.top_pages_write_share_error(0.2)
             } else {
                 0.0
             },
@@ -269,7 +269,7 @@ impl PageWriteCounts {
 
     /// Returns the standard error of the share of writes that the most written `share` of the pages receives, computed
     /// from how this share of writes varies between the parts of the sample.
-    fn top_share_error(&self, share: f64) -> f64 {
+    fn top_pages_write_share_error(&self, share: f64) -> f64 {
         let mut parts: [Vec<u32>; STANDARD_ERROR_GROUPS] = Default::default();
         for (key, writes) in self.page_keys_and_write_counts() {
             parts[standard_error_group(key)].push(writes);
@@ -293,9 +293,8 @@ pub(super) fn page_key(device: u32, page: u64) -> u64 {
     mix_bits(page ^ mix_bits(u64::from(device)))
 }
 
-/// Returns the fingerprint in a table entry, where `held` is the fingerprint plus one; `None` if the content is unknown
-/// (`held` is 0).
-fn stored_fingerprint(held: u64) -> Option<Fingerprint> {
+/// Returns the fingerprint whose value plus one is `held`; `None` if `held` is 0, which stands for unknown content.
+fn fingerprint_of_plus_one(held: u64) -> Option<Fingerprint> {
     held.checked_sub(1).map(Fingerprint)
 }
 

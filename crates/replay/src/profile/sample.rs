@@ -14,22 +14,22 @@ pub(super) const STANDARD_ERROR_GROUPS: usize = 16;
 /// keys.
 const SAMPLE_HASH_SALT: u64 = 0x7072_6f66_696c_6573;
 
-/// Rule that selects the sampled pages or contents by a hash of their key: one of `sampled_one_of` is in the sample.
+/// Rule that selects the sampled pages or contents by a hash of their key: one of `sampling_divisor` is in the sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct HashSample {
     /// Sampling ratio: one of this many pages or contents is in the sample; 1 = all.
-    pub(super) sampled_one_of: u64,
+    pub(super) sampling_divisor: u64,
 }
 
 impl HashSample {
     /// Whether the page or content with this key is in the sample.
     pub(super) fn contains(self, key: u64) -> bool {
-        self.sampled_one_of == 1 || mix_bits(key ^ SAMPLE_HASH_SALT) <= u64::MAX / self.sampled_one_of
+        self.sampling_divisor == 1 || mix_bits(key ^ SAMPLE_HASH_SALT) <= u64::MAX / self.sampling_divisor
     }
 
     /// Returns the rule of a sample with half as many pages or contents, a subset of this sample.
     pub(super) fn half_of_sample(self) -> Self {
-        Self { sampled_one_of: self.sampled_one_of * 2 }
+        Self { sampling_divisor: self.sampling_divisor * 2 }
     }
 }
 

@@ -1,4 +1,5 @@
-//! What each content mechanism could save of an input's page writes at most, and what it saves on a drive.
+//! Savings by content mechanisms: the share of an input's page writes that each could save at most, and the share that
+//! it saves on a drive.
 //!
 //! The bound is that of a perfect mechanism by itself: with an index of all contents, dead pages that are never erased,
 //! and deltas and compressed pages that are packed without loss. It is computed while the input is read, so it costs
@@ -27,12 +28,12 @@ pub const BASELINE_DESIGN: &str = "page-map";
 pub struct Saving {
     /// Content mechanism (such as deduplication) whose saving this is.
     pub mechanism: ContentMechanismName,
-    /// Largest share of the page writes with known content for which a perfect mechanism would program nothing; null if
-    /// it cannot be computed from the input.
+    /// Upper bound of the saving: share of the page writes with known content for which a perfect mechanism would
+    /// program nothing; null if it cannot be computed from the input.
     pub at_most: Option<f64>,
-    /// Standard error of `at_most`, from sampling; 0 if all pages and contents were examined.
+    /// Standard error, from sampling, of the upper bound `at_most`; 0 if all pages and contents were examined.
     pub at_most_error: f64,
-    /// What the mechanism saves on a drive; null if it was not run.
+    /// Measured saving: what the mechanism saves when it runs on a drive; null if it was not run.
     pub when_run: Option<MeasuredSaving>,
 }
 
@@ -40,12 +41,14 @@ pub struct Saving {
 /// mechanisms.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct MeasuredSaving {
-    /// Share of the host's page writes that needed no program for host data: `write_reduction` in the record of the
-    /// run.
+    /// Saved page writes: the share of the host's page writes that needed no program for host data (`write_reduction`
+    /// in the record of the run).
     pub page_writes: f64,
-    /// Share of all page programs of the drive without mechanisms that is saved; negative if there are more.
+    /// Saved page programs, as a share of all page programs of the drive without content mechanisms; negative if the
+    /// mechanism causes more programs.
     pub programs: f64,
-    /// Share of the block erases of the drive without mechanisms that is saved; null if it erases no block.
+    /// Saved block erases, as a share of the block erases of the drive without content mechanisms; null if that drive
+    /// erases no block.
     pub erases: Option<f64>,
 }
 
@@ -203,14 +206,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_compression_bound_allows_three_pages_in_the_chunk_buffer() {
+    fn recently_written_pages_are_the_last_three_distinct_pages() {
         let mut last = RecentlyWrittenPages::default();
         let found = [1, 2, 3, 1, 4, 2, 1, 5, 2].map(|page| last.add_page(page));
         assert_eq!(found, [false, false, false, true, false, false, true, false, true]);
     }
 
     #[test]
-    fn the_compression_bound_packs_at_most_four_pages_into_a_flash_page() {
+    fn max_compression_saving_assumes_at_most_four_members_in_a_flash_page() {
         assert!((max_compression_saving_share(0.9, 0.0) - 0.75).abs() < 1e-12);
         assert!((max_compression_saving_share(0.4, 0.0) - 0.4).abs() < 1e-12);
         assert!((max_compression_saving_share(0.9, 0.2) - 0.8).abs() < 1e-12);

@@ -11,13 +11,13 @@ const ZIPF_THETA_MAX: f64 = 2.0;
 /// Returns the exponent of the zipf law over `items` items in which two draws coincide as often as in these counts of
 /// draws per item. Items that were never drawn may be left out of the counts.
 pub(super) fn zipf_theta_of_counts(counts: &[u32], items: u64) -> f64 {
-    zipf_theta_of_growing_items(counts, &[(items, 1.0)])
+    zipf_theta_of_growing_item_set(counts, &[(items, 1.0)])
 }
 
-/// Returns the zipf exponent of counts of draws per item as [`zipf_theta_of_counts`] does, but for a number of items
-/// that grows during the draws. Each of the `stages` is (items, share): that share of the draws was made among the
-/// first `items` items. Two draws of different stages can coincide among the items of the smaller stage.
-pub(super) fn zipf_theta_of_growing_items(counts: &[u32], stages: &[(u64, f64)]) -> f64 {
+/// Estimates the zipf exponent from the number of draws of each item (`counts`), as [`zipf_theta_of_counts`] does, but
+/// for a set of items that grows during the draws. Each of the `stages` is (items, share): in this stage, a fraction
+/// `share` of all draws was made among the first `items` items.
+pub(super) fn zipf_theta_of_growing_item_set(counts: &[u32], stages: &[(u64, f64)]) -> f64 {
     let draws: f64 = counts.iter().map(|&count| f64::from(count)).sum();
     let pairs: f64 = counts.iter().map(|&count| f64::from(count) * (f64::from(count) - 1.0)).sum();
     if draws < 2.0 || stages.iter().all(|&(items, _)| items < 2) {
@@ -36,8 +36,8 @@ pub(super) fn zipf_theta_of_growing_items(counts: &[u32], stages: &[(u64, f64)])
     f64::midpoint(low, high)
 }
 
-/// Returns the probability that two draws of a zipf law with exponent `theta` hit the same item, while the number of
-/// items grows. Each stage has its number of items and its share of all draws.
+/// Returns the probability that two of the draws, chosen at random, hit the same item. The draws of each stage, given
+/// as (number of items, share of all draws), follow a zipf law with exponent `theta` over the items of the stage.
 fn coincidence_probability(theta: f64, stages: &[(u64, f64)]) -> f64 {
     let sums: Vec<(f64, f64, f64)> = stages
         .iter()

@@ -59,18 +59,18 @@ pub fn is_profiled_as_trace(path: &Path, options: &OpenOptions) -> Result<bool, 
     }
 }
 
-/// Profiles the requests of an input; one of `sampled_one_of` pages and contents is examined (1: all). Of a damaged
+/// Profiles the requests of an input; one of `sampling_divisor` pages and contents is examined (1: all). Of a damaged
 /// trace the part before the damage is profiled, and the profile is partial.
 ///
 /// # Errors
 /// The input cannot be read, or has no requests.
 pub fn profile_requests(
     input: &Input,
-    sampled_one_of: u64,
+    sampling_divisor: u64,
     on_read: OnReadProgress<'_>,
 ) -> Result<Profile, ProfileError> {
     let mut requests = input.open()?;
-    let mut profiler = Profiler::new(sampled_one_of);
+    let mut profiler = Profiler::new(sampling_divisor);
     let mut request = Request::default();
     let (mut done, mut notes, mut partial) = (0, Vec::new(), false);
     loop {
@@ -109,22 +109,22 @@ pub fn profile_requests(
 }
 
 /// Profiles the pages of a file, or of all files of a directory. The path of an old version, if given, adds the
-/// differences between old and new pages. One of `sampled_one_of` contents is examined (1: all). Progress is counted in
-/// bytes.
+/// differences between old and new pages. One of `sampling_divisor` contents is examined (1: all). Progress is counted
+/// in bytes.
 ///
 /// # Errors
 /// The path cannot be read, or has no page.
 pub fn profile_files(
     path: &Path,
     old_version: Option<&Path>,
-    sampled_one_of: u64,
+    sampling_divisor: u64,
     on_read: OnReadProgress<'_>,
 ) -> Result<Profile, ProfileError> {
     let name = path.display().to_string();
     let mut files = ProfiledFiles::find(path, old_version)
         .map_err(|error| ProfileError::of_input(name.clone(), error))?;
     let (total, count) = (files.total_bytes, files.file_count());
-    let mut profiler = Profiler::new(sampled_one_of);
+    let mut profiler = Profiler::new(sampling_divisor);
     let is_whole = files.read_into_profiler(&mut profiler, &mut |done| on_read(done, total));
     let mut notes = vec![format!("{count} files, {total} bytes")];
     let unreadable = files.unreadable_paths.len();

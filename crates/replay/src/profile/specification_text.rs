@@ -14,7 +14,8 @@ use super::traffic::TrafficFigures;
 
 /// Zipf exponent below which a workload specification states a uniform pattern.
 const UNIFORM_ZIPF_THETA_MAX: f64 = 0.05;
-/// Share of sequential writes from which a workload specification states a sequential pattern.
+/// Smallest share of sequential writes in a profile for which the generated workload specification has a sequential
+/// pattern.
 const SEQUENTIAL_SHARE_MIN: f64 = 0.9;
 /// Largest pool (number of contents among which repeated writes choose) that the content model accepts.
 const MAX_DUPLICATE_POOL_CONTENTS: u64 = 1 << 26;

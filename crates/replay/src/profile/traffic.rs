@@ -13,7 +13,7 @@ const MAX_LISTED_REQUEST_SIZES: usize = 8;
 pub struct TrafficFigures {
     /// Number of requests of all kinds.
     pub requests: u64,
-    /// Reads as a share of reads and writes.
+    /// Share of reads among all read and write requests.
     pub read_share: f64,
     /// Trims as a share of all requests.
     pub trim_share: f64,
@@ -31,9 +31,10 @@ pub struct TrafficFigures {
     pub read_mean_bytes: f64,
     /// The most frequent sizes of read and write requests, in pages touched, with their shares.
     pub sizes: Vec<SizeShare>,
-    /// Mean of all request sizes that `sizes` does not list, with their total share; null if there are none.
+    /// Read and write requests of all sizes that `sizes` does not list: their mean size and their total share; null if
+    /// there are none.
     pub other_sizes: Option<SizeShare>,
-    /// Share of reads and writes that start or end inside a page.
+    /// Share of the read and write requests that cover only a part of a page: they start or end inside it.
     pub partial_share: f64,
     /// Number of reads and writes of length zero.
     pub empty_requests: u64,
@@ -51,7 +52,7 @@ pub struct TrafficFigures {
     pub unsorted_times: u64,
 }
 
-/// A request size and how frequent it is.
+/// A size of read and write requests, and the share of these requests that have it.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct SizeShare {
     /// Number of pages that a request of this size touches.
@@ -70,7 +71,7 @@ struct RequestKindCounts {
     /// Number of requests that begin where the previous request of this kind ended, on the same device number.
     sequential_requests: u64,
     /// Byte offset at which the last request of this kind (read or write) ended, by device number.
-    last_end_bytes_by_device: FxHashMap<u32, u64>,
+    last_end_offset_bytes_by_device: FxHashMap<u32, u64>,
 }
 
 impl RequestKindCounts {
@@ -78,7 +79,7 @@ impl RequestKindCounts {
     fn add_request(&mut self, request: &Request) {
         self.requests += 1;
         self.bytes = self.bytes.saturating_add(request.len_bytes);
-        let before = self.last_end_bytes_by_device.insert(request.device, request.end_offset_bytes());
+        let before = self.last_end_offset_bytes_by_device.insert(request.device, request.end_offset_bytes());
         self.sequential_requests += u64::from(before == Some(request.offset_bytes));
     }
 
@@ -130,7 +131,7 @@ impl TrafficCounts {
             Op::Write => self.writes.add_request(request),
             Op::Trim => self.trims += 1,
             Op::Flush => self.flushes += 1,
-            Op::Zero | Op::Remap(_) | Op::Phase => {}
+            Op::Zero | Op::Remap(_) | Op::PhaseMarker => {}
         }
         if !matches!(request.op, Op::Read | Op::Write) {
             return;

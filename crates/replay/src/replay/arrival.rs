@@ -4,7 +4,7 @@
 use wearwell::Error;
 use wearwell::operation::{FlashOp, OpKind};
 use wearwell::timing::TimingEngine;
-use wearwell_config::{Arrival, ReplayConfig, Zeroes};
+use wearwell_config::{Arrival, ReplayConfig, WriteZeroesMode};
 use wearwell_trace::{Op, Request};
 
 use super::Run;
@@ -19,8 +19,8 @@ pub(super) struct RequestClock {
     pub(super) arrival_ns: u64,
     /// Latest time in the trace of the requests so far, nanoseconds.
     pub(super) latest_request_trace_ns: u64,
-    /// Completion time of the last request, nanoseconds. It is not before the arrival and the (perhaps delayed) start
-    /// of the current request.
+    /// Completion time of the request that completed last, nanoseconds. If a later request has arrived on the idle
+    /// device, or throttling has delayed its start, this is its arrival or start time.
     pub(super) last_completion_ns: u64,
 }
 
@@ -100,7 +100,7 @@ impl Run<'_> {
     pub(super) fn advance_to_next_arrival(&mut self, trace_ns: u64) -> Result<(), Error> {
         let before = self.clock.arrival_ns;
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
-        self.clock.set_arrival_time(timing, trace_ns, self.requested_counts.first_request_ns.unwrap_or(0));
+        self.clock.set_arrival_time(timing, trace_ns, self.host_request_counts.first_request_ns.unwrap_or(0));
         self.collect_while_idle(before)
     }
 
@@ -109,7 +109,7 @@ impl Run<'_> {
     pub(super) fn apply_lifetime_management(&mut self, request: &Request) -> Result<(), Error> {
         let Some(managed) = &mut self.lifetime_management else { return Ok(()) };
         let Some(timing) = &mut self.timing else { return managed.begin_epoch_if_due(&mut self.device, 0) };
-        let zeroes_are_written = self.plan.config.replay.zeroes == Zeroes::Write;
+        let zeroes_are_written = self.plan.config.replay.zeroes == WriteZeroesMode::Write;
         let is_write = request.op == Op::Write || request.op == Op::Zero && zeroes_are_written;
         let arrival_ns = self.clock.arrival_ns.max(timing.now_ns());
         let start_ns = managed.admit_request_and_get_start_ns(&mut self.device, arrival_ns, is_write)?;
@@ -123,7 +123,7 @@ impl Run<'_> {
     /// Runs as many background collections of blocks as fit into the idle gap before the next request arrives. The gap
     /// begins when the device has answered every earlier request, but not before `since_ns` (nanoseconds).
     fn collect_while_idle(&mut self, since_ns: u64) -> Result<(), Error> {
-        if self.plan.resolved_device.gc_options.background_free_blocks == 0 {
+        if self.plan.resolved_device.gc_options.background_gc_below_free_blocks == 0 {
             return Ok(());
         }
         let until_ns = self.clock.arrival_ns;
@@ -140,9 +140,11 @@ impl Run<'_> {
             OpKind::Read => flash.read_ns,
             OpKind::Program => flash.program_ns,
             OpKind::Erase => flash.erase_ns,
-            OpKind::Copies => u64::from(op.copy_or_nvram_line_count) * (flash.read_ns + flash.program_ns),
+            OpKind::Copies => {
+                u64::from(op.copied_page_or_nvram_line_count) * (flash.read_ns + flash.program_ns)
+            }
             // A scan of NVRAM makes all dies wait.
-            OpKind::NvramScan => u64::from(op.copy_or_nvram_line_count) * line_read_ps / 1000 * dies,
+            OpKind::NvramScan => u64::from(op.copied_page_or_nvram_line_count) * line_read_ps / 1000 * dies,
         };
         while idle_ns > flash.erase_ns && self.device.ftl_mut().collect_in_background()? {
             let busy_ns: u64 = self.device.flash_ops_of_last_request().iter().map(cost).sum();

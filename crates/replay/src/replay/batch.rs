@@ -16,7 +16,7 @@ impl Run<'_> {
     /// throttling acts between the writes, and no trace records the state after each write.
     pub(super) fn can_batch_writes(&self) -> bool {
         let collects_between =
-            self.timing.is_some() && self.plan.resolved_device.gc_options.background_free_blocks > 0;
+            self.timing.is_some() && self.plan.resolved_device.gc_options.background_gc_below_free_blocks > 0;
         self.device.supports_write_batches()
             && self.lifetime_management.is_none()
             && !collects_between
@@ -27,9 +27,9 @@ impl Run<'_> {
     /// failed.
     pub(super) fn execute_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         let (executed, outcome) = self.execute_batch_without_byte_counts(batch);
-        self.requested_counts.written_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
+        self.host_request_counts.written_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
         let reads = batch[..executed].iter().filter(|request| request.op == Op::Read);
-        self.requested_counts.read_bytes += reads.map(|request| request.len_bytes).sum::<u64>();
+        self.host_request_counts.read_bytes += reads.map(|request| request.len_bytes).sum::<u64>();
         (executed, outcome)
     }
 
@@ -38,7 +38,7 @@ impl Run<'_> {
         if self.can_batch_writes() && batch.iter().all(|request| self.as_page_write(request).is_some()) {
             return self.write_batch(batch);
         }
-        self.device.ftl().prefetch_writes(
+        self.device.ftl().prefetch_table_entries_for_writes(
             &self.input.lookahead.first_lpns_of_writes,
             &self.input.lookahead.first_fingerprints_of_writes,
         );
@@ -47,7 +47,7 @@ impl Run<'_> {
             if let Err(error) = self.execute_request(request) {
                 return (executed, Err(error));
             }
-            self.requested_counts.requests += 1;
+            self.host_request_counts.requests += 1;
         }
         (batch.len(), Ok(()))
     }
@@ -64,17 +64,17 @@ impl Run<'_> {
         if self.timing.is_some() {
             self.submit_writes_to_timing(batch);
         }
-        self.requested_counts.requests += written as u64;
+        self.host_request_counts.requests += written as u64;
         (written, outcome)
     }
 
     /// Submits page writes that the FTL has executed to the timing engine, each with its flash operations up to and
     /// including its own program.
     fn submit_writes_to_timing(&mut self, batch: &[Request]) {
-        let Self { device, timing: Some(timing), clock, requested_counts, .. } = self else {
+        let Self { device, timing: Some(timing), clock, host_request_counts, .. } = self else {
             return;
         };
-        let Some(first_ns) = requested_counts.first_request_ns else { return };
+        let Some(first_ns) = host_request_counts.first_request_ns else { return };
         let is_host_program = |op: &FlashOp| (op.kind, op.cause) == (OpKind::Program, Cause::Host);
         let mut lists = device.flash_ops_of_last_request().split_inclusive(is_host_program);
         for request in batch {
@@ -82,7 +82,7 @@ impl Run<'_> {
             let list = lists.next().expect("a write ends with its program");
             timing.submit(RequestKind::Write, clock.arrival_ns, list);
         }
-        self.earlier_counters.controller_work = self.device.ftl().stats().controller_work;
+        self.subtracted_counters.controller_work = self.device.ftl().stats().controller_work;
         self.device.ftl_mut().store_mut().flash_ops.clear();
     }
 }

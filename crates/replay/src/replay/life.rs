@@ -29,8 +29,9 @@ const SERIES_POINTS_MAX: usize = 400;
 /// filled in order is steady after about ten erases per block, so the range starts later.
 /// [`EXTRAPOLATION_ENDURANCE_SHARE_RANGE`] applies instead if this range would be a large part of the rated cycles.
 const EXTRAPOLATION_MEAN_ERASES_RANGE: [f64; 2] = [15.0, 30.0];
-/// Start and end of the range, in mean erases per block as a share of the rated cycles, from which the lifetime is
-/// extrapolated. Start and end each apply if they are fewer erases than in [`EXTRAPOLATION_MEAN_ERASES_RANGE`].
+/// Start and end of the range from which the lifetime is extrapolated, as mean erases per block divided by the rated
+/// cycles. For the start, and for the end, the smaller of this value and that of [`EXTRAPOLATION_MEAN_ERASES_RANGE`]
+/// applies.
 const EXTRAPOLATION_ENDURANCE_SHARE_RANGE: [f64; 2] = [0.1, 0.2];
 
 impl Plan<'_> {
@@ -117,7 +118,7 @@ const ENDURANCE_LIMITS_SEED_SALT: u64 = 0x6c69_6665;
 
 /// A simulated drive that is being worn out.
 struct LifeSimulation<'a> {
-    /// Run of the design on the input, whose drive is worn out.
+    /// Run of the design on the input; it wears out the simulated drive.
     run: Run<'a>,
     /// Bytes that the host has written to the drive so far, including the first fill.
     host_bytes: u64,
@@ -139,18 +140,18 @@ struct LifeSimulation<'a> {
     /// Host bytes and mean erases per block at the start and at the end of the range from which the lifetime is
     /// extrapolated.
     bytes_and_erases_of_extrapolation_range: [Option<(u64, f64)>; 2],
-    /// Duration of all passes over the input by its own times, seconds.
+    /// Sum of the durations of all passes over the input, seconds, according to the arrival times in the input.
     elapsed_s: f64,
     /// States of the drive so far, at most [`SERIES_POINTS_MAX`].
     series: Vec<LifePoint>,
     /// Number of host bytes between two points of the series that records the drive's life.
     series_interval_bytes: u64,
     /// Number of host bytes at which the next point of the drive's series is recorded.
-    next_series_point_bytes: u64,
+    next_series_point_at_host_bytes: u64,
     /// Number of host bytes between two samples of the timeline.
     timeline_interval_bytes: u64,
     /// Number of host bytes at which the timeline is sampled next.
-    next_timeline_sample_bytes: u64,
+    next_timeline_sample_at_host_bytes: u64,
 }
 
 impl<'a> LifeSimulation<'a> {
@@ -178,9 +179,9 @@ impl<'a> LifeSimulation<'a> {
             elapsed_s: 0.0,
             series: Vec::new(),
             series_interval_bytes,
-            next_series_point_bytes: 0,
+            next_series_point_at_host_bytes: 0,
             timeline_interval_bytes: series_interval_bytes,
-            next_timeline_sample_bytes: 0,
+            next_timeline_sample_at_host_bytes: 0,
             run,
         }
     }
@@ -201,7 +202,7 @@ impl<'a> LifeSimulation<'a> {
             let (before, bytes_before) = (self.requests, self.host_bytes);
             let end = self.replay_input_once(on_progress)?;
             self.elapsed_s += self.run.input_duration_s();
-            let counts = &mut self.run.requested_counts;
+            let counts = &mut self.run.host_request_counts;
             counts.first_request_ns = None;
             counts.out_of_order_requests =
                 *late_requests_of_first_pass.get_or_insert(counts.out_of_order_requests);
@@ -222,7 +223,11 @@ impl<'a> LifeSimulation<'a> {
     /// user interrupts, otherwise `None`.
     fn fill_drive(&mut self, on_progress: OnProgress<'_>) -> Result<Option<LifeEndReason>, ReplayError> {
         let mut step = |done, total| {
-            on_progress(Progress { phase: RunPhase::Precondition, done_units: done, total_units: total })
+            on_progress(Progress {
+                phase: RunPhase::Precondition,
+                done_work_units: done,
+                total_work_units: total,
+            })
         };
         let filled = precondition::fill_sequentially(&mut self.run.device, &mut step)?;
         self.host_bytes += self.run.device.capacity_bytes();
@@ -244,17 +249,17 @@ impl<'a> LifeSimulation<'a> {
             let (executed, outcome) = self.run.execute_batch(&batch[..read]);
             self.requests += executed as u64;
             self.host_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
-            if self.host_bytes >= self.next_series_point_bytes {
+            if self.host_bytes >= self.next_series_point_at_host_bytes {
                 self.record_life_point();
             }
-            if self.host_bytes >= self.next_timeline_sample_bytes {
+            if self.host_bytes >= self.next_timeline_sample_at_host_bytes {
                 self.sample_life_timeline();
             }
             match outcome {
                 Err(Error::Full { .. }) => return Ok(Some(LifeEndReason::Full)),
                 other => other?,
             }
-            if self.failed_blocks() > 0 && self.record_block_failure_and_is_ended() {
+            if self.failed_blocks() > 0 && self.record_failure_and_check_end_of_life() {
                 return Ok(Some(LifeEndReason::Spare));
             }
             if let Some(damage) = damage {
@@ -277,8 +282,8 @@ impl<'a> LifeSimulation<'a> {
         let done = self.run.device.ftl().stats().total_erases().min(self.rated_drive_erases as u64);
         let flow = on_progress(Progress {
             phase: RunPhase::Life,
-            done_units: done,
-            total_units: self.rated_drive_erases as u64,
+            done_work_units: done,
+            total_work_units: self.rated_drive_erases as u64,
         });
         match flow {
             Break(()) => true,
@@ -292,7 +297,7 @@ impl<'a> LifeSimulation<'a> {
     }
 
     /// Records the host bytes at the first block failure; returns whether the failed blocks end the life of the drive.
-    fn record_block_failure_and_is_ended(&mut self) -> bool {
+    fn record_failure_and_check_end_of_life(&mut self) -> bool {
         self.host_bytes_at_first_failure.get_or_insert(self.host_bytes);
         self.failed_blocks() >= self.failed_blocks_ending_life
     }
@@ -306,7 +311,7 @@ impl<'a> LifeSimulation<'a> {
     /// Adds a point with the drive's present wear and counters to the time series of its life. Also records whether the
     /// range of this series from which the lifetime is extrapolated starts or ends at this point.
     fn record_life_point(&mut self) {
-        self.next_series_point_bytes = self.host_bytes + self.series_interval_bytes;
+        self.next_series_point_at_host_bytes = self.host_bytes + self.series_interval_bytes;
         let mean_erases = self.mean_erases_per_block();
         let rated = self.rated_drive_erases / self.physical_blocks;
         let shares = EXTRAPOLATION_ENDURANCE_SHARE_RANGE.map(|share| share * rated);
@@ -335,7 +340,7 @@ impl<'a> LifeSimulation<'a> {
 
     /// Samples the state of the drive for the timeline of its life.
     fn sample_life_timeline(&mut self) {
-        self.next_timeline_sample_bytes = self.host_bytes + self.timeline_interval_bytes;
+        self.next_timeline_sample_at_host_bytes = self.host_bytes + self.timeline_interval_bytes;
         self.run.sample_timeline(&self.life_counters());
     }
 

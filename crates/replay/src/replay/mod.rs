@@ -43,10 +43,10 @@ use prepared_input::PreparedInput;
 pub(crate) use request_executor::RequestExecutor;
 use run_trace::RunTraceRecorder;
 pub use run_trace::{FtlStateSample, MAX_TRACED_OPS_AND_REQUESTS, RunTrace, TraceWindow, WindowRequest};
-use wearwell::data::{LostSizeCounts, mix_bits};
+use wearwell::data::{UnknownSizeCounts, mix_bits};
 use wearwell::device::PartialWriteCounts;
 use wearwell::lifetime::LifetimeOptions;
-use wearwell::nand::{RetainedFields, SimNand};
+use wearwell::nand::{RetainedPageFields, SimNand};
 use wearwell::stats::ControllerWorkCounts;
 use wearwell::timing::{ControllerWork, RequestKind, TimingEngine, TimingMode, TimingOptions};
 use wearwell::{Device, DeviceOptions, Error};
@@ -114,10 +114,10 @@ pub struct Progress {
     pub phase: RunPhase,
     /// Number of requests executed in this phase of the run; page writes in [`RunPhase::Precondition`], erases in
     /// [`RunPhase::Life`].
-    pub done_units: u64,
+    pub done_work_units: u64,
     /// Expected number of requests in this phase of the run; page writes in [`RunPhase::Precondition`], erases in
     /// [`RunPhase::Life`].
-    pub total_units: u64,
+    pub total_work_units: u64,
 }
 
 /// Callback that receives the progress of a run; `Break` ends the run with a partial result.
@@ -160,22 +160,24 @@ struct Run<'a> {
     /// Lifetime management during the measured part; `None` if the configuration does not enable it.
     lifetime_management: Option<LifetimeManagement>,
     /// Whether the design has a content mechanism that examines written pages.
-    has_content_stage: bool,
+    has_content_mechanisms: bool,
     /// Data bytes per page of the device.
     page_bytes: u64,
-    /// Counts of what the host requested in the measured part.
-    requested_counts: RequestedCounts,
-    /// Samples, phases and recovery of the run, which device counters do not contain.
+    /// Counts of the host's requests and their bytes in the measured part.
+    host_request_counts: HostRequestCounts,
+    /// Measurements that device counters do not contain: samples over time, counters per phase, and the recovery's
+    /// cost.
     observations: RunObservations,
-    /// Counters of the device before the measured part of the run, or before the current request.
-    earlier_counters: EarlierCounters,
+    /// Counters of the device before the measured part of the run, or before the current request; they are subtracted
+    /// from the present counters.
+    subtracted_counters: SubtractedCounters,
     /// Number of requests that aged the device before the measured part.
     aging_requests: u64,
 }
 
-/// Counts of what the host requested since the end of the aging phase.
+/// Counts of the host's requests, and of their bytes and pages, since the end of the aging phase.
 #[derive(Debug, Default)]
-struct RequestedCounts {
+struct HostRequestCounts {
     /// Number of requests executed.
     requests: u64,
     /// Bytes of all write requests.
@@ -184,9 +186,9 @@ struct RequestedCounts {
     read_bytes: u64,
     /// Pages that the host requested to remap.
     remapped_pages: u64,
-    /// Time in the input of the first request, nanoseconds; `None` before the first request.
+    /// Arrival time of the first request, as the input states it, nanoseconds; `None` before the first request.
     first_request_ns: Option<u64>,
-    /// Latest time in the input of the requests so far, nanoseconds.
+    /// Latest arrival time of the requests so far, as the input states it, nanoseconds.
     latest_request_ns: u64,
     /// Number of requests whose time in the input lies before that of an earlier request.
     out_of_order_requests: u64,
@@ -201,7 +203,7 @@ struct RunObservations {
     /// overwrites, or too few to judge.
     precondition_steadiness: Option<Steadiness>,
     /// Counters of the run, sampled after regular numbers of requests.
-    series: Vec<SeriesPoint>,
+    series_points: Vec<SeriesPoint>,
     /// Counters at the start of each phase of the input except the first. At the end of the run, the counters at its
     /// end are added.
     phase_counters: Vec<SeriesPoint>,
@@ -216,17 +218,18 @@ struct RunObservations {
 /// Counters of the device at an earlier moment. They are subtracted from later counters, to count what happened since
 /// that moment.
 #[derive(Debug, Default)]
-struct EarlierCounters {
+struct SubtractedCounters {
     /// Total of the controller's work (hashing, deltas, compression) up to the current request.
     controller_work: ControllerWorkCounts,
     /// Page writes that the write buffer absorbed before the measured part of the run.
     buffer_absorbed_writes: u64,
     /// Writes of parts of pages before the measured part of the run.
     partial_write_counts: PartialWriteCounts,
-    /// Page writes before the measured part of the run that have a lost size: the compressed size or delta size of a
-    /// part of the page is known, but not that of the whole page.
-    lost_size_counts: LostSizeCounts,
-    /// Requests of the input, before the measured part of the run, that the reader moved to the start of the trace.
+    /// Page writes before the measured part of the run whose compressed size or delta size is unknown, although that of
+    /// a part of the page is known.
+    unknown_size_counts: UnknownSizeCounts,
+    /// Number of requests before the measured part of the run whose arrival time lay before the start of the trace, so
+    /// that the trace reader raised it to the start time.
     requests_clamped_to_start_time: u64,
 }
 
@@ -239,10 +242,10 @@ impl<'a> Run<'a> {
         let sequence = plan.config.recovery.has_power_loss();
         let generation = sequence && parts.content.delta.is_some();
         let packed = sequence && parts.recovery_reads_packed_pages();
-        let retain = RetainedFields {
+        let retain = RetainedPageFields {
             keeps_data_bytes: carries_bytes,
             keeps_sequence_numbers: sequence,
-            keeps_first_write_sequences: generation,
+            keeps_first_write_sequence_numbers: generation,
             keeps_packed_page_bytes: packed,
             ..parts.needed_retained_page_fields()
         };
@@ -258,7 +261,7 @@ impl<'a> Run<'a> {
         device.ftl_mut().store_mut().set_striping(plan.config.striping_name().into());
         device.ftl_mut().set_user_victim_policy(plan.user_policy.clone());
         Ok(Self {
-            has_content_stage: device.ftl().has_content_stage(),
+            has_content_mechanisms: device.ftl().has_content_mechanisms(),
             page_bytes: resolved.geometry.page_bytes as u64,
             input: PreparedInput::open(plan, &device)?,
             timing: None,
@@ -268,9 +271,9 @@ impl<'a> Run<'a> {
             lifetime_options: plan.config.lifetime_options(design, &parts.content),
             clock: RequestClock::new(ArrivalPace::new(&plan.config.replay, plan.arrival_mode())),
             executor: RequestExecutor::of_device(&device, plan.config.replay.zeroes),
-            requested_counts: RequestedCounts::default(),
+            host_request_counts: HostRequestCounts::default(),
             observations: RunObservations::default(),
-            earlier_counters: EarlierCounters::default(),
+            subtracted_counters: SubtractedCounters::default(),
             aging_requests: 0,
             plan,
             device,
@@ -283,7 +286,11 @@ impl<'a> Run<'a> {
         let seed = mix_bits(self.plan.config.seed());
         let device = &mut self.device;
         let mut step = |done, total| {
-            on_progress(Progress { phase: RunPhase::Precondition, done_units: done, total_units: total })
+            on_progress(Progress {
+                phase: RunPhase::Precondition,
+                done_work_units: done,
+                total_work_units: total,
+            })
         };
         let capacities = config.overwrites_in_physical_capacities();
         let flow = match config.mode {
@@ -320,10 +327,10 @@ impl<'a> Run<'a> {
         // Last, because pages of the write buffer may join those that await compression.
         precondition::flush_if_pages_await_compression(&mut self.device)?;
         self.device.ftl_mut().clear_stats();
-        self.earlier_counters.controller_work = ControllerWorkCounts::default();
-        self.earlier_counters.buffer_absorbed_writes = self.device.absorbed_writes();
-        self.earlier_counters.partial_write_counts = self.device.partial_write_counts();
-        self.earlier_counters.lost_size_counts = self.lost_sizes_so_far();
+        self.subtracted_counters.controller_work = ControllerWorkCounts::default();
+        self.subtracted_counters.buffer_absorbed_writes = self.device.absorbed_writes();
+        self.subtracted_counters.partial_write_counts = self.device.partial_write_counts();
+        self.subtracted_counters.unknown_size_counts = self.unknown_size_counts_so_far();
         Ok(ended)
     }
 
@@ -335,7 +342,11 @@ impl<'a> Run<'a> {
         let entries =
             config.remap.reverse_map_capacity_entries(&self.plan.resolved_device.geometry) as f64 * share;
         let mut step = |done, total| {
-            on_progress(Progress { phase: RunPhase::Precondition, done_units: done, total_units: total })
+            on_progress(Progress {
+                phase: RunPhase::Precondition,
+                done_work_units: done,
+                total_work_units: total,
+            })
         };
         // An interruption is noticed in the next phase.
         let _ = precondition::remap_random_pages(
@@ -356,14 +367,14 @@ impl<'a> Run<'a> {
             self.input.request_reader = measured;
             ended
         } else {
-            let share = self.plan.config.precondition.aging_request_share();
+            let share = self.plan.config.precondition.aging_share_of_requests();
             let count = (self.plan.survey.requests as f64 * share) as u64;
             self.execute_requests(Some(count), count, RunPhase::Aging, on_progress)?
         };
-        self.aging_requests = std::mem::take(&mut self.requested_counts).requests;
-        self.observations.series.clear();
+        self.aging_requests = std::mem::take(&mut self.host_request_counts).requests;
+        self.observations.series_points.clear();
         self.observations.phase_counters.clear();
-        self.earlier_counters.requests_clamped_to_start_time =
+        self.subtracted_counters.requests_clamped_to_start_time =
             self.input.request_reader.requests_clamped_to_start_time();
         Ok(ended)
     }
@@ -432,9 +443,9 @@ impl<'a> Run<'a> {
         Ok(ended)
     }
 
-    /// Writes out the write buffer after the last request: the host wrote the pages in the buffer, so their programs
-    /// and the time of these count. Does nothing if power is lost after the last request, or if `buffer.keep_at_end` is
-    /// set.
+    /// Writes out the write buffer after the last request: the host wrote these pages, so their programs and the time
+    /// of their programs are part of the run. Does nothing if power is lost after the last request, or if
+    /// `buffer.keep_at_end` is set.
     fn write_out_buffer_at_end(&mut self) -> EarlyEndReason {
         let config = self.plan.config;
         let is_kept = config.buffer.keep_at_end || config.recovery.after_run;
@@ -446,14 +457,19 @@ impl<'a> Run<'a> {
         if let Some(timing) = &mut self.timing {
             timing.run_to_completion_ns();
         }
-        if self.observations.series.pop_if(|last| last.requests == self.requested_counts.requests).is_some() {
-            self.observations.series.push(self.current_counters());
+        if self
+            .observations
+            .series_points
+            .pop_if(|last| last.requests == self.host_request_counts.requests)
+            .is_some()
+        {
+            self.observations.series_points.push(self.current_counters());
         }
         emptied.err().map(|error| error.to_string())
     }
 
-    /// Submits the flash operations that the device has executed since the last request to the timing engine, if there
-    /// is one, as work for which no request waits. The work can start at `at_ns`, nanoseconds.
+    /// Passes to the timing engine, if there is one, the flash operations that the device has executed since the last
+    /// request. They count as work for which no request waits, and can start at `at_ns` (nanoseconds).
     fn submit_background_ops(&mut self, at_ns: u64) {
         if let Some(timing) = &mut self.timing {
             timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.request_op_pages());
@@ -529,7 +545,7 @@ impl<'a> Run<'a> {
                 return Ok(None);
             }
             if done % REQUESTS_PER_PROGRESS_REPORT < lookahead as u64
-                && on_progress(Progress { phase, done_units: done, total_units: total }).is_break()
+                && on_progress(Progress { phase, done_work_units: done, total_work_units: total }).is_break()
             {
                 return Ok(Some("interrupted".into()));
             }
@@ -540,7 +556,7 @@ impl<'a> Run<'a> {
     /// Records the time of a request in the input: first, latest, and whether it lies before that of an earlier
     /// request.
     fn record_request_time(&mut self, time_ns: u64) {
-        let counts = &mut self.requested_counts;
+        let counts = &mut self.host_request_counts;
         if counts.first_request_ns.is_none() {
             (counts.first_request_ns, counts.latest_request_ns) = (Some(time_ns), time_ns);
             self.clock.latest_request_trace_ns = time_ns;
@@ -554,7 +570,7 @@ impl<'a> Run<'a> {
     fn execute_request(&mut self, request: &Request) -> Result<(), Error> {
         let time_ns = request.time_ns;
         self.record_request_time(time_ns);
-        if request.op == Op::Phase {
+        if request.op == Op::PhaseMarker {
             self.observations.phase_counters.push(self.current_counters());
             return Ok(());
         }
@@ -563,7 +579,7 @@ impl<'a> Run<'a> {
         }
         if request.len_bytes == 0 && request.op != Op::Flush {
             // It asks nothing of the drive. As a request answered at once, it would lower latencies.
-            self.requested_counts.empty_requests += 1;
+            self.host_request_counts.empty_requests += 1;
             return Ok(());
         }
         if self.lifetime_management.is_some() {
@@ -579,10 +595,13 @@ impl<'a> Run<'a> {
         if let Some(timing) = &mut self.timing {
             let work = self.device.ftl().stats().controller_work;
             let price = || {
-                self.plan.config.timing.controller_work(&work.since(&self.earlier_counters.controller_work))
+                self.plan
+                    .config
+                    .timing
+                    .controller_work(&work.since(&self.subtracted_counters.controller_work))
             };
-            let priced = if self.has_content_stage { price() } else { ControllerWork::default() };
-            self.earlier_counters.controller_work = work;
+            let priced = if self.has_content_mechanisms { price() } else { ControllerWork::default() };
+            self.subtracted_counters.controller_work = work;
             timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.request_op_pages());
             let number = timing.submit_with_controller_work(
                 kind,
@@ -639,7 +658,7 @@ impl<'a> Run<'a> {
 /// Converts the error of a device that cannot be built as configured into an error of the configuration.
 fn to_config_error(error: Error) -> ReplayError {
     match error {
-        Error::NoSpareSpace { .. } | Error::IncompatibleParts { .. } | Error::InvalidOptions(_) => {
+        Error::TooFewPhysicalPages { .. } | Error::IncompatibleParts { .. } | Error::InvalidOptions(_) => {
             ConfigError::InvalidValue(error.to_string()).into()
         }
         other => other.into(),

@@ -1,5 +1,5 @@
-//! Figures of a design's parts (such as map cache hits or merges), by name: the field `parts` of a run record. Figures
-//! that are zero are left out.
+//! Counters and other measured numbers of a design's parts (map, page-validity store, content mechanisms), by name, such
+//! as hits of the map cache: the field `parts` of a run record. Numbers that are zero are left out.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) fn figures_of_parts(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
         AnyMapping::Journalled(map) => Some(map.counts()),
         AnyMapping::Cached(_) | AnyMapping::Flat(_) => None,
     };
-    let figures = engine_figures(ftl)
+    let figures = ftl_core_figures(ftl)
         .into_iter()
         .chain(ftl.recycler().into_iter().flat_map(recycling_figures))
         .chain(cached.into_iter().flat_map(cached_map_figures))
@@ -32,19 +32,19 @@ pub(super) fn figures_of_parts(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
     figures.filter(|&(_, value)| value != 0.0).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Returns the figures of the engine that belong to no exchangeable part.
-fn engine_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 17] {
+/// Returns the figures of the FTL itself, which belong to no exchangeable part of a design.
+fn ftl_core_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 17] {
     let stats = ftl.stats();
     [
-        ("demoted_saturated", stats.binds_demoted_by_max_referrers as f64),
-        ("demoted_full", stats.demotions_by_full_reverse_map as f64),
-        ("demotions_by_full_tables", stats.demotions_by_full_content_tables as f64),
+        ("demoted_saturated", stats.writes_due_to_max_referrers as f64),
+        ("demoted_full", stats.writes_due_to_full_reverse_map as f64),
+        ("demotions_by_full_tables", stats.pages_stored_plainly_due_to_full_content_tables as f64),
         ("trims_written_as_zeros", stats.trimmed_pages_written_as_zeros as f64),
         ("refused_commands", stats.refused_remap_commands as f64),
         ("bound_pages_by_remap", stats.remapped_pages as f64),
         ("collections", stats.gc_victims as f64),
-        ("collections_of_deltas", stats.gc_delta_victims as f64),
-        ("collections_of_metadata", stats.gc_metadata_victims as f64),
+        ("collections_of_deltas", stats.gc_victims_with_deltas as f64),
+        ("collections_of_metadata", stats.gc_victims_with_metadata as f64),
         ("translation_copies", stats.gc_translation_copies as f64),
         ("validity_copies", stats.gc_validity_copies as f64),
         ("metadata_blocks", f64::from(ftl.store().blocks().metadata_blocks())),
@@ -90,7 +90,7 @@ fn journal_figures(counts: JournalCounts) -> [PartFigure; 4] {
     [
         ("journal_records", counts.recorded_changes as f64),
         ("journal_pages", counts.written_pages as f64),
-        ("journal_merges", counts.merges as f64),
+        ("journal_merges", counts.completed_merges as f64),
         ("journal_merged_pages", counts.translation_pages_written_by_merges as f64),
     ]
 }
@@ -124,9 +124,12 @@ fn gecko_figures(gecko: &Gecko) -> [PartFigure; 9] {
         ("gecko_queries", counts.queries as f64),
         ("gecko_query_reads", counts.query_reads as f64),
         ("gecko_levels", f64::from(gecko.max_levels())),
-        ("gecko_buffer_entries", f64::from(gecko.reports_per_flush())),
-        ("gecko_runs", gecko.run_levels_entries_and_pages().count() as f64),
-        ("gecko_pages", gecko.run_levels_entries_and_pages().map(|(_, _, pages)| f64::from(pages)).sum()),
+        ("gecko_buffer_entries", f64::from(gecko.validity_reports_per_flush())),
+        ("gecko_runs", gecko.level_entries_and_pages_of_each_run().count() as f64),
+        (
+            "gecko_pages",
+            gecko.level_entries_and_pages_of_each_run().map(|(_, _, pages)| f64::from(pages)).sum(),
+        ),
         ("gecko_largest_run_pages", f64::from(gecko.max_run_pages())),
     ]
 }
@@ -137,8 +140,8 @@ fn delta_figures(counts: DeltaStatistics) -> [PartFigure; 9] {
         ("delta_pages_committed", counts.committed_delta_pages as f64),
         ("deltas_committed", counts.committed_deltas as f64),
         ("delta_pages_compacted", counts.compacted_delta_pages as f64),
-        ("merges_read_hot", counts.read_hot_merges as f64),
-        ("merges_write_cold", counts.write_cold_merges as f64),
+        ("merges_read_hot", counts.merges_of_read_hot_pages as f64),
+        ("merges_write_cold", counts.merges_of_write_cold_pages as f64),
         ("merges_gc", counts.gc_merges as f64),
         ("deltas_bypassed", counts.hot_writes_bypassing_deltas as f64),
         ("deltas_incompressible", counts.hot_writes_without_usable_delta as f64),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use wearwell::gc::UserVictimPolicy;
 use wearwell::timing::{TimingMode, TimingOptions};
-use wearwell_config::{Addresses, Arrival, Config, ConfigError, Origin, Precondition, ResolvedDevice};
+use wearwell_config::{
+    Arrival, Config, ConfigError, Origin, Precondition, ResolvedDevice, TraceAddressMapping,
+};
 use wearwell_trace::{Format, OpenOptions, PAGE_BYTES};
 
 use super::{OnProgress, ReplayError, Run, RunTrace, RunTraceRecorder, TraceWindow};
@@ -82,7 +84,8 @@ impl<'a> Plan<'a> {
         Self { user_policy: Some(policy), ..self }
     }
 
-    /// Returns the results of surveying the input, for [`Self::from_input_survey_results`].
+    /// Returns what the first pass over the input found (such as its footprint), so that another plan for the same
+    /// input can be made without that pass: [`Self::from_input_survey_results`].
     pub fn input_survey_results(&self) -> InputSurveyResults {
         InputSurveyResults {
             aging_input: self.aging_input.clone(),
@@ -148,15 +151,16 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Returns whether a run takes time, so that its lifetime can be given in years: by the times of the input, or by
-    /// those of a time model that does not wait for the times of an input without times.
-    pub fn takes_time(&self) -> bool {
+    /// Returns whether a lifetime in years can be extrapolated from a run, because the run has a duration. The duration
+    /// follows from the arrival times in the input or, without open-loop arrival, from the timing model.
+    pub fn can_extrapolate_years(&self) -> bool {
         let has_times_of_device =
             self.config.timing.timing_mode() != TimingMode::None && self.arrival_mode() != Arrival::Open;
-        self.survey.has_different_times || has_times_of_device
+        self.survey.has_distinct_request_times || has_times_of_device
     }
 
-    /// Resolves the device of the configuration for an input that was surveyed already.
+    /// Creates the plan for an input over which the first pass (survey) was made already; the survey determines the
+    /// size of the device.
     fn of_survey(
         config: &'a Config,
         input: &'a Input,
@@ -188,7 +192,7 @@ impl<'a> Plan<'a> {
     /// Returns the arrival mode of the run's requests; if the configuration leaves it open, the input decides.
     pub(super) fn arrival_mode(&self) -> Arrival {
         match self.config.replay.arrival {
-            Arrival::Auto if self.survey.has_different_times => Arrival::Open,
+            Arrival::Auto if self.survey.has_distinct_request_times => Arrival::Open,
             Arrival::Auto => Arrival::Closed,
             arrival => arrival,
         }
@@ -213,10 +217,10 @@ impl<'a> Plan<'a> {
         )
     }
 
-    /// Refuses exact addresses if they would make one page of pages of different devices. A drive that another trace
-    /// ages is replayed on at the addresses of that trace, whichever device they were recorded on.
+    /// Refuses `replay.addresses=exact` if the trace has several devices whose pages would become the same page of the
+    /// drive. If another trace ages the drive, this is accepted.
     fn refuse_merged_devices(&self) -> Result<(), ConfigError> {
-        let has_merged_pages = self.config.replay.addresses == Addresses::Exact
+        let has_merged_pages = self.config.replay.addresses == TraceAddressMapping::Exact
             && self.survey.has_several_devices
             && self.aging_input.is_none()
             && self
@@ -238,7 +242,7 @@ impl<'a> Plan<'a> {
     /// Refuses a queue depth if requests arrive at the times of the input, where the depth would have no effect.
     fn refuse_unused_queue_depth(&self) -> Result<(), ConfigError> {
         let is_auto = self.config.replay.arrival == Arrival::Auto;
-        if is_auto && self.survey.has_different_times && self.config.replay.queue_depth.is_some() {
+        if is_auto && self.survey.has_distinct_request_times && self.config.replay.queue_depth.is_some() {
             return Err(ConfigError::InvalidValue(
                 "replay.queue_depth has no effect, because requests arrive at the times of the input: leave it out, or \
                  set replay.arrival=closed, which ignores the times"
@@ -252,7 +256,7 @@ impl<'a> Plan<'a> {
     /// because the configuration in the record of any run has it.
     fn refuse_unused_time_scale(&self) -> Result<(), ConfigError> {
         let changes_times = (self.config.replay.time_scale() - 1.0).abs() > 0.0;
-        if !changes_times || self.survey.has_different_times {
+        if !changes_times || self.survey.has_distinct_request_times {
             return Ok(());
         }
         Err(ConfigError::InvalidValue(format!(
@@ -283,9 +287,9 @@ impl<'a> Plan<'a> {
         let too_far = || self.survey.end_offset_bytes > self.exported_bytes();
         match self.config.replay.addresses {
             _ if self.survey.footprint.is_none() => false,
-            Addresses::Compact => true,
-            Addresses::Exact => false,
-            Addresses::Auto => self.survey.has_several_devices || too_far(),
+            TraceAddressMapping::Compact => true,
+            TraceAddressMapping::Exact => false,
+            TraceAddressMapping::Auto => self.survey.has_several_devices || too_far(),
         }
     }
 
@@ -309,7 +313,7 @@ impl<'a> Plan<'a> {
             ", or set replay.addresses=compact, which numbers the touched pages without gaps"
         } else if self.config.device.logical_pages.is_some() {
             " (raise device.logical_pages, or leave it out)"
-        } else if self.config.is_sized_to_input() || self.config.device.fit.is_some() {
+        } else if self.config.is_device_sized_to_input() || self.config.device.fit.is_some() {
             " (set device.fit to less than 1, or choose a preset)"
         } else {
             ", or set device.fit, which sizes the device to the input"

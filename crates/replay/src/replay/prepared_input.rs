@@ -65,7 +65,7 @@ impl PreparedInput {
             request_reader: plan.input.open()?,
             content_model: ContentModel::new(&plan.content_spec, plan.config.seed()),
             footprint: plan.survey.footprint.clone().filter(|_| plan.compacts_addresses()),
-            adds_content: ftl.has_content_stage(),
+            adds_content: ftl.has_content_mechanisms(),
             page_bytes_log2: plan.resolved_device.geometry.page_bytes.trailing_zeros(),
             max_lpn: u64::from(ftl.logical_pages()) - 1,
             lookahead: BatchLookahead::default(),
@@ -115,7 +115,7 @@ impl PreparedInput {
             self.add_model_content(request);
         }
         if let Some(footprint) = &self.footprint {
-            footprint.compact_request(request);
+            footprint.compact_request_addresses(request);
         }
     }
 

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use wearwell::address::{Lpn, RemapMode};
-use wearwell::data::{ContentDescriptor, Fingerprint, KnownSizes, LostSizeCounts};
+use wearwell::data::{ContentDescriptor, Fingerprint, KnownContentSizes, UnknownSizeCounts};
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::Nand;
 use wearwell::timing::RequestKind;
 use wearwell::{Device, Error};
-use wearwell_config::Zeroes;
+use wearwell_config::WriteZeroesMode;
 use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 use super::Run;
@@ -23,7 +23,7 @@ impl Run<'_> {
         if matches!(request.op, Op::Remap(_)) {
             let pages =
                 request.offset_bytes / self.page_bytes..request.end_offset_bytes().div_ceil(self.page_bytes);
-            self.requested_counts.remapped_pages += pages.end - pages.start;
+            self.host_request_counts.remapped_pages += pages.end - pages.start;
         }
         self.executor.perform_request(&mut self.device, request)
     }
@@ -37,7 +37,7 @@ impl Run<'_> {
             && request.offset_bytes & (self.page_bytes - 1) == 0
             && request.offset_bytes < self.device.capacity_bytes()
             && request.payload.is_empty();
-        let descriptor = match (self.has_content_stage, &request.content[..]) {
+        let descriptor = match (self.has_content_mechanisms, &request.content[..]) {
             (false, _) => ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE),
             (true, [one]) if self.page_bytes == PAGE_BYTES => *one,
             _ => return None,
@@ -50,54 +50,55 @@ impl Run<'_> {
 #[derive(Debug)]
 pub(crate) struct RequestExecutor {
     /// Whether the design has a content mechanism, so that writes need their contents.
-    has_content_stage: bool,
+    has_content_mechanisms: bool,
     /// Data bytes per page of the device.
     page_bytes: u64,
     /// How write-zeroes requests are executed: as writes of zeros or as trims.
-    write_zeroes_mode: Zeroes,
+    write_zeroes_mode: WriteZeroesMode,
     /// Descriptors of the contents that the current write request writes, one per page of the device.
     content_descriptors: Vec<ContentDescriptor>,
     /// Bytes that the last read request returned, if the medium keeps bytes.
     read_buffer: Vec<u8>,
-    /// Counts of remap requests that were executed as reads and writes, because they concern parts of pages.
-    copied_remaps: CopiedRemapCounts,
-    /// Counts of page writes with a lost size: a size is known for some 4-KiB parts of the page (larger than 4 KiB),
-    /// but not for all.
-    lost_size_counts: LostSizeCounts,
+    /// Counts of remap requests that the host executed by copying (reads and writes), because they concern parts of
+    /// pages.
+    remap_by_copy_counts: RemapByCopyCounts,
+    /// Counts of page writes whose compressed size or delta size is unknown, because it is known only for some 4-KiB
+    /// parts of the page.
+    unknown_size_counts: UnknownSizeCounts,
 }
 
-/// Counts of remap requests of parts of pages, which the host executes as reads and writes.
+/// Counts of remap requests that the host executes by copying (reads and writes), because they concern parts of pages.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct CopiedRemapCounts {
+pub(super) struct RemapByCopyCounts {
     /// Number of remap requests of which at least a part of a page was read and written.
     pub(super) requests: u64,
-    /// Number of writes of parts of pages whose content is unknown and therefore counts as new.
+    /// Number of written parts of pages with unknown content, which therefore counts as new content.
     pub(super) unknown_contents: u64,
 }
 
 impl RequestExecutor {
     /// Creates the executor of a host's requests on `device`; `write_zeroes_mode` sets what write-zeroes requests do.
-    pub(crate) fn of_device<N: Nand>(device: &Device<N>, write_zeroes_mode: Zeroes) -> Self {
+    pub(crate) fn of_device<N: Nand>(device: &Device<N>, write_zeroes_mode: WriteZeroesMode) -> Self {
         Self {
-            has_content_stage: device.ftl().has_content_stage(),
+            has_content_mechanisms: device.ftl().has_content_mechanisms(),
             page_bytes: u64::from(device.ftl().store().geometry().page_bytes),
             write_zeroes_mode,
             content_descriptors: Vec::new(),
             read_buffer: Vec::new(),
-            copied_remaps: CopiedRemapCounts::default(),
-            lost_size_counts: LostSizeCounts::default(),
+            remap_by_copy_counts: RemapByCopyCounts::default(),
+            unknown_size_counts: UnknownSizeCounts::default(),
         }
     }
 
-    /// Returns how many remap requests concerned parts of pages.
-    pub(super) fn copied_remaps(&self) -> CopiedRemapCounts {
-        self.copied_remaps
+    /// Returns the counts of remap requests that were executed by copying, because they concern parts of pages.
+    pub(super) fn remap_by_copy_counts(&self) -> RemapByCopyCounts {
+        self.remap_by_copy_counts
     }
 
-    /// Returns how many page writes have a lost size: a compressed size or delta size is known for some 4-KiB parts of
-    /// the page, but not for all.
-    pub(super) fn lost_size_counts(&self) -> LostSizeCounts {
-        self.lost_size_counts
+    /// Returns how many page writes have an unknown compressed size or delta size, because it is known only for some
+    /// 4-KiB parts of the page.
+    pub(super) fn unknown_size_counts(&self) -> UnknownSizeCounts {
+        self.unknown_size_counts
     }
 
     /// Executes a request on the drive, rounded to whole sectors. Returns the kind of request that the drive executed
@@ -117,7 +118,7 @@ impl RequestExecutor {
         match request.op {
             Op::Read => self.read(device, offset, len).map(|()| RequestKind::Read),
             Op::Write => self.write(device, request, offset, len).map(|()| RequestKind::Write),
-            Op::Zero if self.write_zeroes_mode == Zeroes::Write => {
+            Op::Zero if self.write_zeroes_mode == WriteZeroesMode::Write => {
                 self.content_descriptors.clear();
                 let pages = len.div_ceil(self.page_bytes) as usize + 1;
                 self.content_descriptors
@@ -127,7 +128,7 @@ impl RequestExecutor {
             Op::Trim | Op::Zero => device.trim(offset, len).map(|()| RequestKind::Trim),
             Op::Flush => device.flush().map(|()| RequestKind::Flush),
             Op::Remap(mode) => self.remap(device, request, (offset, len), mode).map(|()| RequestKind::Write),
-            Op::Phase => unreachable!("a phase asks nothing of the device"),
+            Op::PhaseMarker => unreachable!("a phase asks nothing of the device"),
         }
     }
 
@@ -141,8 +142,8 @@ impl RequestExecutor {
         (start, request.end_offset_bytes().div_ceil(SECTOR_BYTES) * SECTOR_BYTES - start)
     }
 
-    /// Reads a byte range from the device. If the medium keeps the bytes of pages, they are copied out as for a host,
-    /// because a mechanism may use them (such as merging a delta).
+    /// Reads a byte range from the device. If the simulated flash stores the bytes of pages, the bytes are copied to a
+    /// buffer, as for a real host, because a mechanism may need them (such as merging a delta with its base).
     fn read<N: Nand>(&mut self, device: &mut Device<N>, offset: u64, len: u64) -> Result<(), Error> {
         let wanted = if device.ftl().store().nand().keeps_host_bytes() { len as usize } else { 0 };
         self.read_buffer.resize(wanted, 0);
@@ -151,7 +152,8 @@ impl RequestExecutor {
 
     /// Executes a remap request. A drive remaps whole pages only. If pages are larger than the ranges of the request,
     /// or if source and target begin at different offsets in their pages, the host copies the parts of pages by reads
-    /// and writes, as it would copy on a drive without remaps. Of a relocation, it trims the source.
+    /// and writes, as it would copy on a drive without remaps. If the request moves data (relocation), the host then
+    /// trims the source.
     fn remap<N: Nand>(
         &mut self,
         device: &mut Device<N>,
@@ -163,7 +165,7 @@ impl RequestExecutor {
         if [target, source, len].iter().all(|bytes| bytes.is_multiple_of(page_bytes)) {
             return device.remap(target, source, len, mode);
         }
-        self.copied_remaps.requests += 1;
+        self.remap_by_copy_counts.requests += 1;
         let is_disjoint = target.abs_diff(source) >= len;
         let (head, whole) = if is_disjoint && target % page_bytes == source % page_bytes {
             let head = (target.next_multiple_of(page_bytes) - target).min(len);
@@ -207,12 +209,14 @@ impl RequestExecutor {
         }
         let first_content = (target / PAGE_BYTES - request.offset_bytes / PAGE_BYTES) as usize;
         let contents = request.content.get(first_content..).unwrap_or_default();
-        if !contents.is_empty() || !self.has_content_stage {
+        if !contents.is_empty() || !self.has_content_mechanisms {
             return self.write_contents(device, contents, target, len);
         }
-        self.copied_remaps.unknown_contents += 1;
-        let unknown =
-            Fingerprint::combine([request.remap_source_offset_bytes, self.copied_remaps.unknown_contents]);
+        self.remap_by_copy_counts.unknown_contents += 1;
+        let unknown = Fingerprint::combine([
+            request.remap_source_offset_bytes,
+            self.remap_by_copy_counts.unknown_contents,
+        ]);
         let pages = len.div_ceil(PAGE_BYTES) + 1;
         let contents = (0..pages).map(|page| Fingerprint::combine([unknown.0, page]));
         let contents: Vec<_> = contents.map(ContentDescriptor::of_fingerprint).collect();
@@ -243,7 +247,7 @@ impl RequestExecutor {
         len: u64,
     ) -> Result<(), Error> {
         self.content_descriptors.clear();
-        if !self.has_content_stage || contents.is_empty() {
+        if !self.has_content_mechanisms || contents.is_empty() {
             self.content_descriptors.push(ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
             return self.write_descriptors(device, offset, len);
         }
@@ -274,12 +278,14 @@ impl RequestExecutor {
             let parts: Vec<ContentDescriptor> = parts.collect();
             let descriptor = ContentDescriptor {
                 fingerprint: self.combined_fingerprint(&parts, start),
-                compressed_bytes: self.size_in_device_page(parts.iter().map(|part| part.compressed_bytes)),
-                delta_bytes: self.size_in_device_page(parts.iter().map(|part| part.delta_bytes)),
+                compressed_bytes: self
+                    .compressed_or_delta_size_of_device_page(parts.iter().map(|part| part.compressed_bytes)),
+                delta_bytes: self
+                    .compressed_or_delta_size_of_device_page(parts.iter().map(|part| part.delta_bytes)),
             };
-            let of_parts = parts.iter().map(ContentDescriptor::known_sizes);
-            let of_parts = of_parts.fold(KnownSizes::default(), KnownSizes::or);
-            self.lost_size_counts.count_page_write(of_parts, descriptor.known_sizes());
+            let of_parts = parts.iter().map(ContentDescriptor::known_content_sizes);
+            let of_parts = of_parts.fold(KnownContentSizes::default(), KnownContentSizes::or);
+            self.unknown_size_counts.count_page_write(of_parts, descriptor.known_content_sizes());
             self.content_descriptors.push(descriptor);
         }
     }
@@ -297,7 +303,7 @@ impl RequestExecutor {
 
     /// Returns the compressed or delta size of a page of the device from the sizes of its 4-KiB parts: their sum, or,
     /// for a page smaller than 4 KiB, its share of the size, rounded up.
-    fn size_in_device_page(&self, sizes: impl Iterator<Item = u16>) -> u16 {
+    fn compressed_or_delta_size_of_device_page(&self, sizes: impl Iterator<Item = u16>) -> u16 {
         let sum = ContentDescriptor::sum_of_sizes(sizes);
         if sum == ContentDescriptor::UNKNOWN_SIZE || self.page_bytes >= PAGE_BYTES {
             return sum;

@@ -36,7 +36,7 @@ impl Plan<'_> {
     /// depends.
     fn result_key(&self, design: &str, config: &Config, more: &str) -> String {
         let (made_by, input, read) =
-            (code_digest::code_digest_of_runs(), self.input.name(), self.describe_input_file());
+            (code_digest::simulation_code_digest(), self.input.name(), self.describe_input_file());
         let settings = config.to_toml();
         code_digest::short_sha256(&format!("{made_by}\n{input}\n{read}\n{design}\n{more}\n{settings}"))
     }

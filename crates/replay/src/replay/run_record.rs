@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wearwell::data::LostSizeCounts;
+use wearwell::data::UnknownSizeCounts;
 use wearwell::lifetime::YEAR_S;
 use wearwell::operation::Cause;
 use wearwell::recovery::RecoveryStepCost;
@@ -22,15 +22,15 @@ use crate::report::{OVERLOAD_NOTE_START, with_thousands_separators};
 use crate::steadiness::Steadiness;
 use crate::timeline::{Timeline, TimelineRecorder};
 
-/// Share of the page writes that may have a lost size without a note. A size (compressed or delta) is lost if it is
-/// known for a part of the page, but not for the whole page.
-const MAX_UNNOTED_LOST_SIZE_SHARE: f64 = 0.01;
+/// Largest share of page writes with an unknown compressed size or delta size for which the run record gets no note.
+/// Only pages count of which a part has a known size.
+const MAX_UNKNOWN_SIZE_SHARE_WITHOUT_NOTE: f64 = 0.01;
 
 impl Run<'_> {
     /// Adds the present counters to the run's time series and to its timeline, if it has one.
     pub(super) fn sample_counters(&mut self) {
         let counters = self.current_counters();
-        self.observations.series.push(counters);
+        self.observations.series_points.push(counters);
         self.sample_timeline(&counters);
     }
 
@@ -59,10 +59,10 @@ impl Run<'_> {
         let ftl = self.device.ftl();
         let stats = ftl.stats();
         SeriesPoint {
-            requests: self.requested_counts.requests,
+            requests: self.host_request_counts.requests,
             host_page_writes: stats.host_page_writes,
-            host_bytes: self.requested_counts.written_bytes,
-            host_page_remaps: self.requested_counts.remapped_pages,
+            host_bytes: self.host_request_counts.written_bytes,
+            host_page_remaps: self.host_request_counts.remapped_pages,
             programs: stats.total_programs(),
             erases: stats.total_erases(),
             recycled_writes: stats.recycled_writes,
@@ -92,7 +92,7 @@ impl Run<'_> {
         let spare_reads = stats.total_spare_reads() - before.total_spare_reads();
         let total = RecoveryStepCost {
             spare_reads,
-            page_reads: stats.total_reads() - before.total_reads() - spare_reads - report.battery_reads,
+            page_reads: stats.total_reads() - before.total_reads() - spare_reads - report.battery_page_reads,
             programs: stats.total_programs() - before.total_programs() - report.battery_programs,
         };
         let steps = report
@@ -126,12 +126,12 @@ impl Run<'_> {
             host_page_writes: host_writes,
             host_page_reads: stats.host_page_reads,
             host_page_trims: stats.host_page_trims,
-            host_page_remaps: self.requested_counts.remapped_pages,
+            host_page_remaps: self.host_request_counts.remapped_pages,
             buffer_absorbed_writes: self.device.absorbed_writes()
-                - self.earlier_counters.buffer_absorbed_writes,
+                - self.subtracted_counters.buffer_absorbed_writes,
             recycled_writes: stats.recycled_writes,
-            writes_by_form: writes_by_form(&stats),
-            write_reduction: write_reduction(&stats),
+            writes_by_form: host_writes_by_stored_form(&stats),
+            write_reduction: saved_host_write_share(&stats),
             programs: stats.total_programs(),
             programs_by_cause: nonzero_counts_by_cause(&stats.programs),
             reads: stats.total_reads(),
@@ -142,7 +142,7 @@ impl Run<'_> {
             erases: stats.total_erases(),
             erases_by_cause: nonzero_counts_by_cause(&stats.erases),
             write_amplification: stats.write_amplification(),
-            service: self.service_record(&stats),
+            service: self.request_service_record(&stats),
             latency_us: self.latency_record(),
             timing: self.time_record(),
             lifetime: self.lifetime_record(&steady),
@@ -151,7 +151,7 @@ impl Run<'_> {
             ram_bytes: ram.iter().map(|(_, bytes)| bytes).sum(),
             ram_bytes_by_structure: ram.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect(),
             notes: self.notes(),
-            series: std::mem::take(&mut self.observations.series),
+            series: std::mem::take(&mut self.observations.series_points),
             timeline: self.finish_timeline(&self.current_counters()),
             phases: std::mem::take(&mut self.observations.phase_counters),
             recovery: self.observations.recovery.take(),
@@ -167,19 +167,20 @@ impl Run<'_> {
     /// point for the end is added.
     fn counter_series_to_run_end(&self) -> Vec<SeriesPoint> {
         let end = self.current_counters();
-        let is_missing = self.observations.series.last().is_none_or(|last| last.requests < end.requests);
-        self.observations.series.iter().copied().chain(is_missing.then_some(end)).collect()
+        let is_missing =
+            self.observations.series_points.last().is_none_or(|last| last.requests < end.requests);
+        self.observations.series_points.iter().copied().chain(is_missing.then_some(end)).collect()
     }
 
     /// Returns the bytes that the host wrote and the bytes that were programmed.
     fn bytes_record(&self, stats: &Stats) -> BytesRecord {
         let programmed = stats.total_programs() * self.page_bytes;
-        let partial = self.device.partial_write_counts().since(self.earlier_counters.partial_write_counts);
+        let partial = self.device.partial_write_counts().since(self.subtracted_counters.partial_write_counts);
         BytesRecord {
-            host_written: self.requested_counts.written_bytes,
+            host_written: self.host_request_counts.written_bytes,
             programmed,
-            write_amplification: (self.requested_counts.written_bytes > 0)
-                .then(|| programmed as f64 / self.requested_counts.written_bytes as f64),
+            write_amplification: (self.host_request_counts.written_bytes > 0)
+                .then(|| programmed as f64 / self.host_request_counts.written_bytes as f64),
             mapping_unit: self.plan.resolved_device.geometry.page_bytes,
             buffered: self.device.buffered_pages() as u64 * self.page_bytes,
             partial_page_writes: partial.partial_page_writes,
@@ -207,7 +208,7 @@ impl Run<'_> {
         TraceRecord {
             path: self.plan.input.name(),
             sha256: self.plan.input_sha256.clone(),
-            requests: self.requested_counts.requests,
+            requests: self.host_request_counts.requests,
             aging_requests: self.aging_requests,
             rejected: self.input.request_reader.rejected_lines(),
             footprint_pages: self.plan.survey.footprint_pages,
@@ -217,9 +218,9 @@ impl Run<'_> {
 
     /// Returns the time from the first measured request to the latest one, by the times of the input, seconds.
     pub(super) fn input_duration_s(&self) -> f64 {
-        self.requested_counts
+        self.host_request_counts
             .latest_request_ns
-            .saturating_sub(self.requested_counts.first_request_ns.unwrap_or(0)) as f64
+            .saturating_sub(self.host_request_counts.first_request_ns.unwrap_or(0)) as f64
             / 1e9
     }
 
@@ -274,8 +275,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns how requests of the run arrived, and how many the drive answered.
-    fn service_record(&self, stats: &Stats) -> ServiceRecord {
+    /// Returns how the host's requests arrived in the run, and at what rate the drive answered them.
+    fn request_service_record(&self, stats: &Stats) -> ServiceRecord {
         let arrival = self.plan.arrival_mode();
         let service =
             ServiceRecord { unwritten_page_reads: stats.unwritten_page_reads, ..ServiceRecord::default() };
@@ -287,9 +288,9 @@ impl Run<'_> {
         ServiceRecord {
             arrival: Some(arrival),
             queue_depth: (arrival == Arrival::Closed).then(|| self.plan.config.replay.queue_depth()),
-            requests_per_s: per_second(self.requested_counts.requests as f64),
+            requests_per_s: per_second(self.host_request_counts.requests as f64),
             mb_per_s: per_second(
-                (self.requested_counts.written_bytes + self.requested_counts.read_bytes) as f64 / 1e6,
+                (self.host_request_counts.written_bytes + self.host_request_counts.read_bytes) as f64 / 1e6,
             ),
             queue_at_end_s: self.queue_drain_s(),
             is_overloaded: self.is_overloaded(),
@@ -341,7 +342,7 @@ impl Run<'_> {
             &self.device,
             cycles,
             steady,
-            self.requested_counts.written_bytes,
+            self.host_request_counts.written_bytes,
         );
         if let Some(managed) = &self.lifetime_management {
             managed.add_to_record(&self.device, &mut record);
@@ -383,15 +384,15 @@ impl Run<'_> {
         let energy = self.plan.config.lifetime.energy_model();
         let stats = self.device.ftl().stats();
         let in_programs = stats.total_programs() as f64
-            + stats.controller_work.hashed_pages as f64 * energy.dedup_energy_in_programs()
-            + stats.controller_work.compressed_pages as f64 * energy.compression_energy_in_programs();
+            + stats.controller_work.hashed_pages as f64 * energy.dedup_energy_in_program_energies()
+            + stats.controller_work.compressed_pages as f64 * energy.compression_energy_in_program_energies();
         in_programs * energy.program.energy_pj() as f64 / 1e6
     }
 
     /// Returns the notes of the run record: what a reader of its figures must know.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.has_content_stage && self.plan.survey.has_writes_without_content {
+        if self.has_content_mechanisms && self.plan.survey.has_writes_without_content {
             notes.push(format!(
                 "figures that depend on content rest on a model: {}",
                 self.input.content_model.describe()
@@ -412,7 +413,7 @@ impl Run<'_> {
         notes.extend(self.note_of_input_duration());
         notes.extend(self.note_of_unsteady_precondition());
         notes.extend(self.note_of_page_size());
-        notes.extend(self.notes_of_lost_sizes());
+        notes.extend(self.notes_of_unknown_sizes());
         notes.extend(self.note_of_copied_remaps());
         notes.extend(self.note_of_full_reverse_map());
         notes.extend(self.note_of_full_content_tables());
@@ -463,13 +464,12 @@ impl Run<'_> {
         })
     }
 
-    /// Returns how many requests per second the drive can answer for any length of time, if all arrays (dies or planes)
-    /// are always busy: requests divided by the mean time for which an array was busy, which leaves idle time out.
-    /// `None` if no array was busy.
+    /// Returns the request rate that the drive can sustain if all arrays (dies or planes) are always busy: the number
+    /// of requests divided by the mean busy time of an array. `None` if no array was busy.
     fn requests_per_busy_s(&self) -> Option<f64> {
         let busy_ns = self.timing.as_ref()?.array_busy_ns();
         let mean_busy_s = busy_ns.iter().sum::<u64>() as f64 / busy_ns.len().max(1) as f64 / 1e9;
-        (mean_busy_s > 0.0).then(|| self.requested_counts.requests as f64 / mean_busy_s)
+        (mean_busy_s > 0.0).then(|| self.host_request_counts.requests as f64 / mean_busy_s)
     }
 
     /// Returns a note with the times of flash operations on which the time of the recovery rests; `None` if there was
@@ -497,7 +497,7 @@ impl Run<'_> {
 
     /// Returns a note if remap requests concerned parts of pages, which no drive can remap.
     fn note_of_copied_remaps(&self) -> Option<String> {
-        let copied = self.executor.copied_remaps();
+        let copied = self.executor.remap_by_copy_counts();
         let unknown = if copied.unknown_contents > 0 {
             "; the trace does not say what they copied, so their contents count as new"
         } else {
@@ -512,12 +512,12 @@ impl Run<'_> {
         })
     }
 
-    /// Returns a note if more than one percent of the pages that could have been mapped without a program were written,
-    /// because the reverse map was full.
+    /// Returns a note if the reverse map was so full that more than one percent of the pages that could be mapped
+    /// without a program had to be programmed.
     fn note_of_full_reverse_map(&self) -> Option<String> {
         let stats = self.device.ftl().stats();
         let (refused, bound) =
-            (stats.demotions_by_full_reverse_map, stats.deduplicated_writes + stats.remapped_pages);
+            (stats.writes_due_to_full_reverse_map, stats.deduplicated_writes + stats.remapped_pages);
         (refused > (bound + refused) / 100).then(|| {
             format!(
                 "duplicates and remapped pages that were written because the reverse map had no room for them: \
@@ -530,7 +530,7 @@ impl Run<'_> {
     /// reached their limit.
     fn note_of_full_content_tables(&self) -> Option<String> {
         let stats = self.device.ftl().stats();
-        let refused = stats.demotions_by_full_content_tables;
+        let refused = stats.pages_stored_plainly_due_to_full_content_tables;
         (refused > stats.host_page_writes / 100).then(|| {
             format!(
                 "writes that were not shared, compressed or stored as deltas because the tables of these mechanisms \
@@ -551,9 +551,9 @@ impl Run<'_> {
         ))
     }
 
-    /// Returns a note if requests are to arrive at the times of an input that has none.
+    /// Returns a note if the configuration lets requests arrive at the input's times, but the input has no times.
     fn note_of_absent_times(&self) -> Option<String> {
-        (self.timing.is_some() && self.has_open_arrival_without_times()).then(|| {
+        (self.timing.is_some() && self.is_open_loop_without_request_times()).then(|| {
             "the requests of the input have no times, or all the same, and replay.arrival is open: all of them arrive at \
              once, and latencies are the length of that queue (replay.arrival=closed asks for a number of requests in \
              flight instead)"
@@ -561,14 +561,15 @@ impl Run<'_> {
         })
     }
 
-    /// Whether requests are to arrive at the times of an input that has no times.
-    fn has_open_arrival_without_times(&self) -> bool {
-        self.plan.arrival_mode() == Arrival::Open && !self.plan.survey.has_different_times
+    /// Returns whether requests should arrive at the times of the input (open loop), but the input has no distinct
+    /// times.
+    fn is_open_loop_without_request_times(&self) -> bool {
+        self.plan.arrival_mode() == Arrival::Open && !self.plan.survey.has_distinct_request_times
     }
 
     /// Returns a note if requests of no bytes were left out of the latencies.
     fn note_of_empty_requests(&self) -> Option<String> {
-        let empty = self.requested_counts.empty_requests;
+        let empty = self.host_request_counts.empty_requests;
         (self.timing.is_some() && empty > 0).then(|| {
             format!("requests of no bytes: {empty}; they ask nothing of the drive and are in no latency")
         })
@@ -578,8 +579,8 @@ impl Run<'_> {
     /// requests were treated.
     fn note_of_unsorted_times(&self) -> Option<String> {
         let moved = self.input.request_reader.requests_clamped_to_start_time();
-        let late = self.requested_counts.out_of_order_requests + moved
-            - self.earlier_counters.requests_clamped_to_start_time;
+        let late = self.host_request_counts.out_of_order_requests + moved
+            - self.subtracted_counters.requests_clamped_to_start_time;
         let effect = match (self.timing.is_some(), self.plan.arrival_mode()) {
             (true, Arrival::Open) => "they arrive at the latest time until then",
             (true, Arrival::Think) => "they arrive without a gap",
@@ -633,25 +634,27 @@ impl Run<'_> {
         })
     }
 
-    /// Returns how many page writes so far have a lost size: a compressed size or delta size that is known for a part
-    /// of the page, but not for the whole page.
-    pub(super) fn lost_sizes_so_far(&self) -> LostSizeCounts {
-        self.device.lost_size_counts().plus(self.executor.lost_size_counts())
+    /// Returns how many page writes so far have an unknown compressed size or delta size, although that of a part of
+    /// the page is known.
+    pub(super) fn unknown_size_counts_so_far(&self) -> UnknownSizeCounts {
+        self.device.unknown_size_counts().plus(self.executor.unknown_size_counts())
     }
 
-    /// Returns a note for each kind of size (compressed, delta) that the design uses and that is unknown for many pages
-    /// larger than 4 KiB, although the input has sizes.
-    fn notes_of_lost_sizes(&self) -> impl Iterator<Item = String> + use<> {
-        let lost = self.lost_sizes_so_far().since(self.earlier_counters.lost_size_counts);
+    /// Returns a note for each kind of content size (compressed size, delta size) that the design uses but that is
+    /// unknown for many written pages. The input has sizes of 4-KiB pages, and the device has larger pages.
+    fn notes_of_unknown_sizes(&self) -> impl Iterator<Item = String> + use<> {
+        let lost = self.unknown_size_counts_so_far().since(self.subtracted_counters.unknown_size_counts);
         let ftl = self.device.ftl();
         let writes = ftl.stats().host_page_writes;
         let page_bytes = self.page_bytes;
         let kinds = [
-            ("compressed", lost.compressed_sizes, ftl.compression_statistics().is_some()),
-            ("delta", lost.delta_sizes, ftl.delta_statistics().is_some()),
+            ("compressed", lost.pages_with_unknown_compressed_size, ftl.compression_statistics().is_some()),
+            ("delta", lost.pages_with_unknown_delta_size, ftl.delta_statistics().is_some()),
         ];
         let is_noted = move |&(_, count, is_used): &(&str, u64, bool)| {
-            is_used && page_bytes > PAGE_BYTES && count as f64 > MAX_UNNOTED_LOST_SIZE_SHARE * writes as f64
+            is_used
+                && page_bytes > PAGE_BYTES
+                && count as f64 > MAX_UNKNOWN_SIZE_SHARE_WITHOUT_NOTE * writes as f64
         };
         kinds.into_iter().filter(is_noted).map(move |(kind, count, _)| {
             format!(
@@ -661,8 +664,8 @@ impl Run<'_> {
         })
     }
 
-    /// Returns a note that a write that finds the write buffer full is answered only when a page of the buffer is
-    /// programmed; `None` without a buffer or timing, or if `timing.buffered_writes` is set.
+    /// Returns a note on writes while the write buffer is full: each is answered only when a page of the buffer is
+    /// programmed. `None` without a buffer or timing, or if `timing.buffered_writes` is set.
     fn note_of_buffered_writes(&self) -> Option<String> {
         let config = self.plan.config;
         let has_buffer = config.write_buffer_options(&self.plan.resolved_device.geometry).capacity_pages > 0;
@@ -710,7 +713,7 @@ impl Run<'_> {
     fn note_of_overload(&self) -> Option<String> {
         let queue_s = self
             .queue_drain_s()
-            .filter(|_| self.is_overloaded() && !self.has_open_arrival_without_times())?;
+            .filter(|_| self.is_overloaded() && !self.is_open_loop_without_request_times())?;
         Some(format!(
             "{OVERLOAD_NOTE_START}: requests came for {:.1} s, and the last was answered {queue_s:.1} s after it came; latencies would be the \
              length of that queue, and years those at a rate that the drive cannot take, so that the table leaves both out \
@@ -746,8 +749,9 @@ fn host_page_writes_at_least_one(stats: &Stats) -> f64 {
     stats.host_page_writes.max(1) as f64
 }
 
-/// Returns host page writes by how they were stored; forms with a count of zero are absent.
-fn writes_by_form(stats: &Stats) -> BTreeMap<String, u64> {
+/// Returns host page writes by the form in which they were stored (page, delta, packed and others); forms with a count
+/// of zero are absent.
+fn host_writes_by_stored_form(stats: &Stats) -> BTreeMap<String, u64> {
     let without_page = [
         ("unchanged", stats.unchanged_writes),
         ("recycled", stats.recycled_writes),
@@ -763,7 +767,7 @@ fn writes_by_form(stats: &Stats) -> BTreeMap<String, u64> {
 /// Returns the share of host page writes that needed no program: `(n - m) / n`, where n counts the host's page writes
 /// and m the programs of host data, packed pages included, but not those of garbage collection (Recyclable SSD paper,
 /// section V-B).
-fn write_reduction(stats: &Stats) -> f64 {
-    let programs = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
+fn saved_host_write_share(stats: &Stats) -> f64 {
+    let programs = stats.programs[Cause::Host as usize] + stats.programs[Cause::ContentMechanism as usize];
     1.0 - programs as f64 / host_page_writes_at_least_one(stats)
 }

@@ -1,8 +1,9 @@
-//! Collects the flash operations and requests of a part of a run, for a trace viewer.
+//! Records the flash operations and requests in a window (a part of a run, by requests or time) for the Perfetto
+//! viewer.
 //!
-//! The timing engine reports everything that ends, and the tape keeps what overlaps its window. So the trace also has
-//! the operations that were running when the window opened. Memory is bounded: after [`MAX_TRACED_OPS_AND_REQUESTS`]
-//! operations and requests the window closes.
+//! The timing engine reports every operation and request when it ends, and the recorder keeps those that overlap its
+//! window. So the trace also has the operations that were running when the window opened. Memory is bounded: after
+//! [`MAX_TRACED_OPS_AND_REQUESTS`] operations and requests the window closes.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -115,7 +116,7 @@ pub struct RunTrace {
     pub requests: Vec<WindowRequest>,
     /// Start and end, nanoseconds, of each scan of the reverse-map log in NVRAM that overlaps the window.
     pub nvram_scan_spans_ns: Vec<(u64, u64)>,
-    /// State of the FTL after each request that arrived in the window.
+    /// State of the FTL after each request that arrived in the recorded window.
     pub ftl_state_samples: Vec<FtlStateSample>,
     /// Whether the window was closed early because the trace had reached its largest size.
     pub is_truncated: bool,
@@ -129,8 +130,8 @@ pub(super) struct RunTraceRecorder {
     /// Period of simulated time that the window covers, nanoseconds. For a window of requests, the start is set when
     /// the first request arrives, and the end when the last request is answered.
     window_ns: Range<u64>,
-    /// Number of requests of the window that have not been answered; `None` for a window of time.
-    unanswered_window_requests: Option<u64>,
+    /// Number of requests of the recorded range that have not been answered; `None` if a period of time is recorded.
+    unanswered_traced_requests: Option<u64>,
     /// Operation, address and length of each request that has not been answered, by request number.
     in_flight_requests: FxHashMap<u64, (Op, u64, u64)>,
     /// Page programs and host page writes of the run before the window.
@@ -142,14 +143,14 @@ pub(super) struct RunTraceRecorder {
 impl RunTraceRecorder {
     /// Creates the recorder of a window of a run, which adds what it records to `trace`.
     pub(super) fn new(window: TraceWindow, trace: RunTrace) -> Self {
-        let (window_ns, unanswered_window_requests) = match &window {
+        let (window_ns, unanswered_traced_requests) = match &window {
             TraceWindow::Requests(numbers) => (u64::MAX..u64::MAX, Some(numbers.end - numbers.start)),
             TraceWindow::TimeNs(span_ns) => (span_ns.clone(), None),
         };
         Self {
             window,
             window_ns,
-            unanswered_window_requests,
+            unanswered_traced_requests,
             in_flight_requests: FxHashMap::default(),
             programs_and_writes_before_window: [0, 0],
             trace,
@@ -221,7 +222,7 @@ impl RunTraceRecorder {
             self.trace.requests.push(WindowRequest { traced_request, op, offset_bytes, len_bytes });
         }
         if let (TraceWindow::Requests(numbers), Some(unanswered)) =
-            (&self.window, &mut self.unanswered_window_requests)
+            (&self.window, &mut self.unanswered_traced_requests)
             && numbers.contains(&number)
         {
             *unanswered -= 1;
@@ -231,7 +232,8 @@ impl RunTraceRecorder {
         }
     }
 
-    /// Ends the window at `end_ns` if it would end later, and drops what began after `end_ns`.
+    /// Ends the recorded window of the run at `end_ns` if it would end later, and drops the operations, requests and
+    /// states from after `end_ns`.
     fn close_window(&mut self, end_ns: u64) {
         self.window_ns.end = self.window_ns.end.min(end_ns);
         let end_ns = self.window_ns.end;

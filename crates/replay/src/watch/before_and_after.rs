@@ -1,10 +1,10 @@
-//! The state of the drive before and after a step (one request or a loss of power), from which sentences about the step
-//! are made.
+//! State of the small drive before and after a step (one request or a loss of power) of a step-by-step run, from which
+//! the sentences about the step are made.
 
 use wearwell::store::GreedyTieBreak;
 
 use super::phrases::joined_list;
-use super::record::{DriveState, MapRow, WatchedDriveLayout};
+use super::record::{DriveState, LogicalPageRow, WatchedDriveLayout};
 
 /// State of the drive before and after a step, from which the sentences about the step are derived.
 pub(super) struct DriveBeforeAndAfter<'a> {
@@ -46,7 +46,7 @@ impl DriveBeforeAndAfter<'_> {
 
     /// Returns the logical pages other than `lpn` that are mapped to the flash page `ppn` after the step.
     pub(super) fn other_lpns_of_page(&self, lpn: u32, ppn: u32) -> Vec<u32> {
-        let shares = |row: &&MapRow| row.0 != lpn && row.2.first() == Some(&ppn);
+        let shares = |row: &&LogicalPageRow| row.0 != lpn && row.2.first() == Some(&ppn);
         self.after.map.iter().filter(shares).map(|row| row.0).collect()
     }
 }

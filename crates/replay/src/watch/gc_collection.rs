@@ -5,7 +5,7 @@ use wearwell::store::GreedyTieBreak;
 
 use super::before_and_after::DriveBeforeAndAfter;
 use super::phrases::{block_list, joined_list, with_plural};
-use super::record::{CandidateRow, EventRow};
+use super::record::{EventRow, VictimCandidateRow};
 
 /// Returns the name of a victim policy, as in the setting `gc.policy`.
 pub(super) fn policy_name(policy: VictimPolicy) -> &'static str {
@@ -60,7 +60,7 @@ pub(super) struct GcCollection<'a> {
     /// Name of the rule by which the victim was chosen, such as `urgent`.
     selection_rule: &'a str,
     /// Blocks from which the victim was chosen.
-    candidates: &'a [CandidateRow],
+    candidates: &'a [VictimCandidateRow],
     /// Events after the choice of the victim, up to and including its erase.
     events: &'a [EventRow],
 }
@@ -149,7 +149,7 @@ impl GcCollection<'_> {
     /// Returns a sentence on which block is the victim and how many valid pages it has. If the policy takes the block
     /// with the fewest valid pages, the sentence also states how many other candidates have equally few.
     fn victim_sentence(&self, scene: &DriveBeforeAndAfter<'_>) -> String {
-        let valid_of = |row: &CandidateRow| row.1;
+        let valid_of = |row: &VictimCandidateRow| row.1;
         let Some(victim) = self.candidates.iter().find(|row| row.0 == self.victim_block) else {
             return String::new();
         };

@@ -26,8 +26,8 @@ mod small_drive;
 mod watched_requests;
 
 pub use record::{
-    BlockRow, CandidateRow, CodeNames, DriveCounters, DriveState, EventRow, MapRow, PageRow, Step, StepMark,
-    Walkthrough, WatchedDriveLayout,
+    BlockRow, DriveCounters, DriveState, EventRow, FlashPageRow, LogicalPageRow, NamesByCode, StepGroup,
+    VictimCandidateRow, Walkthrough, WalkthroughStep, WatchedDriveLayout,
 };
 use small_drive::SmallDrive;
 use wearwell::design::Parts;
@@ -54,7 +54,7 @@ pub struct WalkthroughOptions {
 }
 
 /// Callback that receives each step of a step-by-step run (`wearwell watch`), and the drive after the step.
-pub type OnWalkthroughStep<'a> = &'a mut dyn FnMut(&Step, &mut SmallDrive);
+pub type OnWalkthroughStep<'a> = &'a mut dyn FnMut(&WalkthroughStep, &mut SmallDrive);
 
 /// Returns the specification of a workload that shows what a design does on a small drive.
 ///
@@ -80,9 +80,9 @@ pub fn run_walkthrough(
     config: &Config,
     design: &str,
     input: &Input,
-    walk_options: WalkthroughOptions,
+    walkthrough_options: WalkthroughOptions,
 ) -> Result<Walkthrough, ReplayError> {
-    run_walkthrough_with_step_callback(config, design, input, walk_options, &mut |_, _| ())
+    run_walkthrough_with_step_callback(config, design, input, walkthrough_options, &mut |_, _| ())
 }
 
 /// Executes the first requests of an input as [`run_walkthrough`] does, and calls `on_step` with each step and the
@@ -94,12 +94,12 @@ pub fn run_walkthrough_with_step_callback(
     config: &Config,
     design: &str,
     input: &Input,
-    walk_options: WalkthroughOptions,
+    walkthrough_options: WalkthroughOptions,
     on_step: OnWalkthroughStep<'_>,
 ) -> Result<Walkthrough, ReplayError> {
     refuse_ignored_settings(config)?;
-    require_valid_walk_options(walk_options)?;
-    let walk = recorder::record_walkthrough(config, design, input, walk_options, on_step)?;
+    require_valid_walkthrough_options(walkthrough_options)?;
+    let walk = recorder::record_walkthrough(config, design, input, walkthrough_options, on_step)?;
     let bytes = walk.to_json().len();
     if bytes > WALKTHROUGH_JSON_BYTES_MAX {
         return Err(ConfigError::InvalidValue(format!(
@@ -134,9 +134,10 @@ fn refuse_ignored_settings(config: &Config) -> Result<(), ConfigError> {
     }
 }
 
-/// Refuses more requests, or a later power cut, than a step-by-step run (`wearwell watch`) may have.
-fn require_valid_walk_options(walk_options: WalkthroughOptions) -> Result<(), ConfigError> {
-    let WalkthroughOptions { requests, power_cut_after_requests: cut_after } = walk_options;
+/// Returns an error if the options of a step-by-step run (`wearwell watch`) ask for more requests than allowed, or for
+/// a power cut after more requests than are executed.
+fn require_valid_walkthrough_options(walkthrough_options: WalkthroughOptions) -> Result<(), ConfigError> {
+    let WalkthroughOptions { requests, power_cut_after_requests: cut_after } = walkthrough_options;
     if requests == 0 || requests > WATCHED_REQUESTS_MAX {
         return Err(ConfigError::InvalidValue(format!(
             "--requests is {requests}: give a number from 1 to {WATCHED_REQUESTS_MAX}, so that a reader can step \

@@ -1,12 +1,12 @@
-//! The record of a walk through a drive: what its page shows, as plain data.
+//! The record of a step-by-step run (`wearwell watch`) on a small drive: the data that its HTML page shows.
 //!
 //! The record holds the new drive and, for each step, what the engine did (in its order) and which flash pages, blocks
 //! and logical pages it changed. So a reader can rebuild the state of the drive at any step; [`DriveState`] is that
 //! state. Rows are arrays in JSON, because a step changes dozens of pages: the order of their columns is that of the
-//! fields. States and kinds are codes: indexes into the lists of [`CodeNames`].
+//! fields. States and kinds are codes: indexes into the lists of [`NamesByCode`].
 
 use serde::Serialize;
-use wearwell::flash_view::{FlashPageState, FlashView};
+use wearwell::flash_view::{FlashPageState, FlashStateView};
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::nand::PageKind;
 use wearwell::store::{BlockState, Stream};
@@ -14,7 +14,7 @@ use wearwell::store::{BlockState, Stream};
 /// Record of a step-by-step run (`wearwell watch`): the small drive, and every step of the run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Walkthrough {
-    /// Version of the program that recorded the step-by-step run.
+    /// Version of Wearwell that recorded the step-by-step run.
     pub version: String,
     /// Name of the design that the drive runs.
     pub design: String,
@@ -27,9 +27,9 @@ pub struct Walkthrough {
     /// Sentences for people: what must be known to read the record.
     pub notes: Vec<String>,
     /// Names for the numeric codes that the rows of the record contain.
-    pub names: CodeNames,
+    pub names: NamesByCode,
     /// Steps of the run in order; the first shows the new drive.
-    pub steps: Vec<Step>,
+    pub steps: Vec<WalkthroughStep>,
 }
 
 /// Layout and garbage-collection options of the drive of a step-by-step run.
@@ -41,8 +41,8 @@ pub struct WatchedDriveLayout {
     pub planes_per_die: u32,
     /// Planes that form a superblock; 1 = plain blocks.
     pub superblock_planes: u32,
-    /// Names of the pools: each is one plane, or the planes over which superblocks extend. Block `b` is in pool `b %
-    /// pools.len()`.
+    /// Names of the allocation pools: each is one plane, or the planes over which superblocks extend. Block `b` is in
+    /// pool `b % pools.len()`.
     pub pools: Vec<String>,
     /// Number of blocks of the drive. A superblock counts as one.
     pub blocks: u32,
@@ -52,9 +52,9 @@ pub struct WatchedDriveLayout {
     pub page_bytes: u32,
     /// Pages that the drive exports to the host.
     pub logical_pages: u32,
-    /// Number of free blocks of a pool at or below which GC runs before a write.
+    /// Start threshold of GC: if a pool has at most this number of free blocks, GC runs before a write.
     pub low_blocks: u32,
-    /// Name of the policy by which GC chooses victims.
+    /// Name of the victim policy, by which GC chooses the block to collect.
     pub policy: String,
     /// Name of the figure by which the victim policy ranks a candidate block, such as "valid pages".
     pub figure: String,
@@ -63,7 +63,7 @@ pub struct WatchedDriveLayout {
 /// Names for the numeric codes of page states, page kinds, block states, streams and forms in the record of a
 /// step-by-step run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct CodeNames {
+pub struct NamesByCode {
     /// Names of the states of flash pages, by code.
     pub page_states: Vec<&'static str>,
     /// Names of the kinds of flash pages, by code; code 0 is a page without content.
@@ -76,7 +76,7 @@ pub struct CodeNames {
     pub forms: Vec<&'static str>,
 }
 
-impl Default for CodeNames {
+impl Default for NamesByCode {
     fn default() -> Self {
         let none = std::iter::once("none");
         Self {
@@ -91,40 +91,42 @@ impl Default for CodeNames {
 
 /// One step: a request of the host, a loss of power, or the recovery from a loss of power.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Step {
+pub struct WalkthroughStep {
     /// Title of the step: the request, or the loss of power, in a few words.
     pub title: String,
     /// Sentences that say what happened in the step, and why.
     pub sentences: Vec<String>,
-    /// Groups of steps to which the step belongs (such as those with a collection), by which a reader finds it.
-    pub marks: Vec<StepMark>,
+    /// Groups to which the step belongs (such as steps with a collection); the HTML page jumps to the next step of a
+    /// group.
+    pub marks: Vec<StepGroup>,
     /// Events that the engine reported in the step, in order.
     pub events: Vec<EventRow>,
     /// Flash pages that the step changed, in their state after the step.
-    pub pages: Vec<PageRow>,
+    pub pages: Vec<FlashPageRow>,
     /// Blocks that the step changed, in their state after the step.
     pub blocks: Vec<BlockRow>,
-    /// Logical pages whose location on flash or stored form the step changed, in their state after the step.
-    pub map: Vec<MapRow>,
+    /// Map entries that the step changed: logical pages with a new location on flash or a new stored form, as they are
+    /// after the step.
+    pub map: Vec<LogicalPageRow>,
     /// Counters of the drive after the step, since it was new.
     pub counters: DriveCounters,
 }
 
-/// Groups of steps that a reader of a step-by-step run looks for, such as those with a garbage collection.
+/// Group of steps to which the HTML page of a step-by-step run can jump, such as the steps with a garbage collection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum StepMark {
+pub enum StepGroup {
     /// GC or wear leveling emptied a block.
     Collection,
     /// A logical page was mapped to stored content without a program: deduplication, recycling or a remap.
     Bind,
     /// A logical page was stored as a delta.
     Delta,
-    /// Logical pages were compressed together into a chunk.
+    /// Logical pages were compressed together into a chunk, and programmed.
     Chunk,
     /// A metadata page was programmed.
     Metadata,
-    /// Power was lost.
+    /// Power was cut (lost).
     Cut,
     /// The drive recovered.
     Recovery,
@@ -138,7 +140,7 @@ pub enum EventRow {
     Read {
         /// Name of the cause of the read, such as `host` or `gc`.
         cause: &'static str,
-        /// PPN of the page that was read.
+        /// Physical page number (PPN) of the page that was read.
         page: u32,
         /// Whether only the spare area was read.
         spare: bool,
@@ -170,41 +172,42 @@ pub enum EventRow {
     Victim {
         /// Number of the pool in which GC collects a block.
         pool: u32,
-        /// Number of free blocks of the pool before the collection.
+        /// Number of free blocks in the pool before the collection.
         free: u32,
         /// Number of the victim block.
         block: u32,
         /// Name of the rule by which the victim was chosen.
         rule: &'static str,
         /// Blocks from which the victim was chosen.
-        candidates: Vec<CandidateRow>,
+        candidates: Vec<VictimCandidateRow>,
     },
-    /// The engine stated why it writes the metadata pages that follow.
+    /// The reason for which the FTL writes the metadata pages that follow.
     Reason {
         /// Name of the reason for writing metadata, such as `eviction`.
         why: &'static str,
     },
 }
 
-/// A block that GC could collect: number, valid pages, age in programs, erase count, code of its kind, and the figure
-/// by which the victim policy ranks the block (`None`: the policy did not examine the block, or the figure is infinite
-/// because no page is valid).
+/// Row of a block that GC could choose as victim, in this order: block number, number of valid pages, age in programs,
+/// erase count, code of its kind, and the figure by which the victim policy ranks the block (`None`: the policy did not
+/// examine the block, or the figure is infinite because no page is valid).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct CandidateRow(pub u32, pub u32, pub u64, pub u32, pub u8, pub Option<f64>);
+pub struct VictimCandidateRow(pub u32, pub u32, pub u64, pub u32, pub u8, pub Option<f64>);
 
-/// A flash page: PPN, code of its state, code of its kind, owner that its OOB names (LPN, or number of a metadata
-/// page), number of logical pages mapped to the page.
+/// Row of a flash page in the record, in this order: PPN, code of its state, code of its kind, owner that its OOB names
+/// (LPN, or number of a metadata page), number of logical pages mapped to the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct PageRow(pub u32, pub u8, pub u8, pub Option<u32>, pub u32);
+pub struct FlashPageRow(pub u32, pub u8, pub u8, pub Option<u32>, pub u32);
 
-/// A block: number, code of its state, code of the stream that fills it, valid pages, erase count.
+/// Row of a block in the record, in this order: block number, code of its state, code of the stream that fills it,
+/// number of valid pages, erase count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct BlockRow(pub u32, pub u8, pub u8, pub u32, pub u32);
 
-/// A logical page: LPN, code of the form in which it is stored (plain page, delta, chunk member and others), PPNs of
-/// the flash pages that a read of it needs.
+/// Row of a logical page in the record, in this order: LPN, code of the form in which it is stored (plain page, delta,
+/// chunk member and others), PPNs of the flash pages that a read of it needs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct MapRow(pub u32, pub u8, pub Vec<u32>);
+pub struct LogicalPageRow(pub u32, pub u8, pub Vec<u32>);
 
 /// Counters of a drive since it was new.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -215,11 +218,11 @@ pub struct DriveCounters {
     pub programs: u64,
     /// Page programs for host writes.
     pub host_programs: u64,
-    /// Page reads of all causes, reads of spare areas included.
+    /// Flash page reads of all causes, reads of spare areas included.
     pub reads: u64,
     /// Block erases of all causes.
     pub erases: u64,
-    /// Host writes and remaps that were served without a program, by mapping to stored content.
+    /// Binds: pages of host writes and remaps that were mapped to stored content, without a program.
     pub binds: u64,
     /// Number of free blocks of the drive.
     pub free_blocks: u32,
@@ -229,49 +232,53 @@ pub struct DriveCounters {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriveState {
     /// All flash pages of the drive, by PPN.
-    pub pages: Vec<PageRow>,
+    pub pages: Vec<FlashPageRow>,
     /// All blocks of the drive, by number.
     pub blocks: Vec<BlockRow>,
     /// All logical pages of the drive, by LPN.
-    pub map: Vec<MapRow>,
+    pub map: Vec<LogicalPageRow>,
 }
 
-/// Returns the code that stands for `value` in the record: its index in `all`, plus `first`.
-fn code_in_list<T: PartialEq>(all: &[T], value: &T, first: u8) -> u8 {
+/// Returns the numeric code that stands for `value` in the record: its index in `all`, plus `first`, the code of the
+/// list's first value.
+fn code_by_list_position<T: PartialEq>(all: &[T], value: &T, first: u8) -> u8 {
     first + all.iter().position(|each| each == value).expect("every value is in the list of all values") as u8
 }
 
 /// Returns the code that stands for a kind of flash page in the record; 0 for none.
 pub(super) fn code_of_page_kind(kind: Option<PageKind>) -> u8 {
-    kind.map_or(0, |kind| code_in_list(&PageKind::ALL, &kind, 1))
+    kind.map_or(0, |kind| code_by_list_position(&PageKind::ALL, &kind, 1))
 }
 
 impl DriveState {
     /// Returns the state of a drive without content: every flash page is free, and no logical page is mapped.
     pub fn of_empty_drive(drive: &WatchedDriveLayout) -> Self {
         Self {
-            pages: (0..drive.blocks * drive.block_pages).map(|ppn| PageRow(ppn, 0, 0, None, 0)).collect(),
+            pages: (0..drive.blocks * drive.block_pages)
+                .map(|ppn| FlashPageRow(ppn, 0, 0, None, 0))
+                .collect(),
             blocks: (0..drive.blocks).map(|block| BlockRow(block, 0, 0, 0, 0)).collect(),
-            map: (0..drive.logical_pages).map(|lpn| MapRow(lpn, 0, Vec::new())).collect(),
+            map: (0..drive.logical_pages).map(|lpn| LogicalPageRow(lpn, 0, Vec::new())).collect(),
         }
     }
 
     /// Returns the state of the drive that a snapshot of all its flash pages, blocks and logical pages shows.
-    pub fn of_flash_view(view: &FlashView) -> Self {
+    pub fn of_flash_view(view: &FlashStateView) -> Self {
         let pages = (0..).zip(&view.pages).map(|(ppn, page)| {
-            let state = code_in_list(&FlashPageState::ALL, &page.state, 0);
-            PageRow(ppn, state, code_of_page_kind(page.kind), page.owner, page.mapped_logical_pages)
+            let state = code_by_list_position(&FlashPageState::ALL, &page.state, 0);
+            FlashPageRow(ppn, state, code_of_page_kind(page.kind), page.owner, page.mapped_logical_pages)
         });
         let blocks = (0..).zip(&view.blocks).map(|(number, block)| {
-            let stream = block.stream.map_or(0, |stream| code_in_list(&Stream::ALL, &stream, 1));
-            let state = code_in_list(&BlockState::ALL, &block.state, 0);
+            let stream = block.stream.map_or(0, |stream| code_by_list_position(&Stream::ALL, &stream, 1));
+            let state = code_by_list_position(&BlockState::ALL, &block.state, 0);
             BlockRow(number, state, stream, block.valid_pages, block.erases)
         });
-        let map = (0..).zip(&view.first_page_of_lpn).zip(&view.form_of_lpn).map(|((lpn, place), form)| {
-            let further = view.further_pages_of_lpn.get(&wearwell::address::Lpn(lpn));
-            let places = place.iter().chain(further.into_iter().flatten()).map(|ppn| ppn.0).collect();
-            MapRow(lpn, code_in_list(&LogicalPageForm::ALL, form, 0), places)
-        });
+        let map =
+            (0..).zip(&view.first_flash_page_of_lpn).zip(&view.form_of_lpn).map(|((lpn, place), form)| {
+                let further = view.further_flash_pages_of_lpn.get(&wearwell::address::Lpn(lpn));
+                let places = place.iter().chain(further.into_iter().flatten()).map(|ppn| ppn.0).collect();
+                LogicalPageRow(lpn, code_by_list_position(&LogicalPageForm::ALL, form, 0), places)
+            });
         Self { pages: pages.collect(), blocks: blocks.collect(), map: map.collect() }
     }
 
@@ -292,7 +299,7 @@ impl DriveState {
     }
 
     /// Changes this state of the drive to its state after `step`.
-    pub fn apply_step(&mut self, step: &Step) {
+    pub fn apply_step(&mut self, step: &WalkthroughStep) {
         step.pages.iter().for_each(|row| self.pages[row.0 as usize] = *row);
         step.blocks.iter().for_each(|row| self.blocks[row.0 as usize] = *row);
         step.map.iter().for_each(|row| self.map[row.0 as usize] = row.clone());
@@ -300,7 +307,7 @@ impl DriveState {
 
     /// Sets the changed flash pages, blocks and logical pages of `step`: the rows of `after`, the state after the step,
     /// that differ from the rows of this state.
-    pub(super) fn set_changed_rows(&self, after: &Self, step: &mut Step) {
+    pub(super) fn set_changed_rows(&self, after: &Self, step: &mut WalkthroughStep) {
         /// Returns the rows of `after` that differ from those of `before`.
         fn changed_rows<T: PartialEq + Clone>(before: &[T], after: &[T]) -> Vec<T> {
             before.iter().zip(after).filter(|(old, new)| old != new).map(|(_, new)| new.clone()).collect()

@@ -1,4 +1,4 @@
-//! Executes the requests of a walk and records each as a step.
+//! Executes the requests of a step-by-step run (`wearwell watch`) on a small drive, and records each as a step.
 
 use wearwell::design;
 use wearwell::design::{ContentParts, MappingPart, Parts, Persistence};
@@ -12,8 +12,8 @@ use wearwell_trace::{PAGE_BYTES, Request};
 use super::before_and_after::DriveBeforeAndAfter;
 use super::phrases::with_plural;
 use super::record::{
-    CandidateRow, CodeNames, DriveCounters, DriveState, EventRow, Step, Walkthrough, WatchedDriveLayout,
-    code_of_page_kind,
+    DriveCounters, DriveState, EventRow, NamesByCode, VictimCandidateRow, Walkthrough, WalkthroughStep,
+    WatchedDriveLayout, code_of_page_kind,
 };
 use super::sentences::{StepKind, describe_step};
 use super::small_drive::{self, PageAndBlockSize, SmallDrive, SmallDriveSetup};
@@ -67,7 +67,7 @@ pub(super) fn record_walkthrough(
         input: input.name(),
         drive: recorder.drive,
         notes,
-        names: CodeNames::default(),
+        names: NamesByCode::default(),
         steps: recorder.steps,
     })
 }
@@ -157,14 +157,14 @@ struct WalkthroughRecorder<'a> {
     device: SmallDrive,
     /// Executor that converts requests into calls of the drive.
     executor: RequestExecutor,
-    /// Layout of the drive, as in the record.
+    /// Layout of the drive, as it is stored in the record of the step-by-step run.
     drive: WatchedDriveLayout,
     /// What preserves data over a loss of power on this design.
     persistence: Persistence,
     /// State of the drive after the last recorded step.
     state_after_last_step: DriveState,
     /// Steps recorded so far.
-    steps: Vec<Step>,
+    steps: Vec<WalkthroughStep>,
     /// Callback that receives each step and the drive after it.
     on_step: OnWalkthroughStep<'a>,
 }
@@ -191,7 +191,7 @@ impl WalkthroughRecorder<'_> {
 
     /// Whether a loss of power has been recorded as a step.
     fn has_recorded_power_loss(&self) -> bool {
-        self.steps.iter().any(|step| step.marks.contains(&super::StepMark::Cut))
+        self.steps.iter().any(|step| step.marks.contains(&super::StepGroup::Cut))
     }
 
     /// Executes a request as one step, or as two steps if power is lost in it. Returns `false` if the drive refused the
@@ -220,7 +220,7 @@ impl WalkthroughRecorder<'_> {
         let tie_break = self.device.ftl().gc_options().tie_break;
         let counters = self.counters();
         let after = DriveState::of_flash_view(&self.device.flash_view()?);
-        let mut step = Step { events, counters, ..Step::default() };
+        let mut step = WalkthroughStep { events, counters, ..WalkthroughStep::default() };
         self.state_after_last_step.set_changed_rows(&after, &mut step);
         describe_step(
             &mut step,
@@ -275,8 +275,8 @@ fn event_row(event: &FtlEvent) -> EventRow {
 }
 
 /// Converts a block that GC could collect to its row in the record.
-fn candidate_row(candidate: &CandidateProperties) -> CandidateRow {
+fn candidate_row(candidate: &CandidateProperties) -> VictimCandidateRow {
     let CandidateProperties { block, valid_pages, age_programs, erases, kind, rank_score: figure } =
         *candidate;
-    CandidateRow(block.0, valid_pages, age_programs, erases, code_of_page_kind(Some(kind)), figure)
+    VictimCandidateRow(block.0, valid_pages, age_programs, erases, code_of_page_kind(Some(kind)), figure)
 }

@@ -108,7 +108,7 @@ fn changed_page_sentences(scene: &DriveBeforeAndAfter<'_>) -> Vec<String> {
     for lpn in scene.changed_lpns() {
         match scene.before.stored_form_of_lpn(lpn) {
             LogicalPageForm::Hole => trimmed.push(lpn),
-            LogicalPageForm::Waiting => waited.push(lpn),
+            LogicalPageForm::BufferedInRam => waited.push(lpn),
             _ if scene.before.map[lpn as usize].2 == scene.after.map[lpn as usize].2 => waited.push(lpn),
             _ => moved.push(lpn),
         }

@@ -12,10 +12,11 @@ use wearwell_trace::{Op, Request};
 use super::before_and_after::DriveBeforeAndAfter;
 use super::gc_collection::{self, GcCollection};
 use super::phrases::{noun_with_numbers, with_plural};
-use super::record::{EventRow, Step, StepMark, WatchedDriveLayout};
+use super::record::{EventRow, StepGroup, WalkthroughStep, WatchedDriveLayout};
 use super::recovery;
 
-/// Largest number of logical pages of a request for which a step has sentences of their own.
+/// Largest number of logical pages of a request that are described one by one; the pages of a larger request are
+/// described together.
 const LPNS_DESCRIBED_MAX: usize = 3;
 
 /// What happened in a step: a request, a refused request, a power loss, a recovery.
@@ -32,15 +33,19 @@ pub(super) enum StepKind<'a> {
     Recovered(&'a RecoveryReport, Persistence),
 }
 
-/// Sets the title, the explaining sentences and the marks (groups of steps) of a recorded step.
+/// Sets the title of a recorded step, the sentences that explain it, and the groups to which it belongs.
 pub(super) fn describe_step(
-    step: &mut Step,
+    step: &mut WalkthroughStep,
     step_kind: &StepKind<'_>,
     before_and_after: &DriveBeforeAndAfter<'_>,
 ) {
     let events = std::mem::take(&mut step.events);
-    let mut teller =
-        SentenceWriter { before_and_after, events: &events, sentences: Vec::new(), marks: BTreeSet::new() };
+    let mut teller = SentenceWriter {
+        before_and_after,
+        events: &events,
+        sentences: Vec::new(),
+        step_groups: BTreeSet::new(),
+    };
     step.title = match step_kind {
         StepKind::NewDrive => {
             teller.describe_new_drive();
@@ -53,12 +58,12 @@ pub(super) fn describe_step(
             format!("Refused: {title}")
         }
         StepKind::PowerLost(request) => {
-            teller.marks.insert(StepMark::Cut);
+            teller.step_groups.insert(StepGroup::Cut);
             teller.describe_power_loss_and_get_title(*request)
         }
         StepKind::Recovered(report, persistence) => {
-            teller.marks.insert(StepMark::Recovery);
-            teller.add_marks_of_events();
+            teller.step_groups.insert(StepGroup::Recovery);
+            teller.add_step_groups_of_events();
             teller.sentences.extend(recovery::recovery_sentences(
                 before_and_after,
                 report,
@@ -69,11 +74,11 @@ pub(super) fn describe_step(
         }
     };
     step.sentences = teller.sentences.into_iter().filter(|sentence| !sentence.is_empty()).collect();
-    step.marks = teller.marks.into_iter().collect();
+    step.marks = teller.step_groups.into_iter().collect();
     step.events = events;
 }
 
-/// Writes the sentences about a step, and collects the marks (groups of steps) to which it belongs.
+/// Writes the sentences about a step, and collects the groups to which the step belongs.
 struct SentenceWriter<'a> {
     /// State of the drive before and after the step.
     before_and_after: &'a DriveBeforeAndAfter<'a>,
@@ -81,8 +86,8 @@ struct SentenceWriter<'a> {
     events: &'a [EventRow],
     /// Sentences written so far.
     sentences: Vec<String>,
-    /// Marks (groups of steps, such as those with a collection) collected so far.
-    marks: BTreeSet<StepMark>,
+    /// Groups to which the step belongs (such as steps with a collection), as far as they are known.
+    step_groups: BTreeSet<StepGroup>,
 }
 
 /// Returns the first logical page of a request, and the page after its last one.
@@ -139,14 +144,14 @@ impl SentenceWriter<'_> {
                     page_range_name(from, from + end - first)
                 )
             }
-            Op::Phase => unreachable!("phases are left out"),
+            Op::PhaseMarker => unreachable!("phases are left out"),
         }
     }
 
     /// Adds the sentences about a request, and returns the title of the step.
     fn describe_request_and_get_title(&mut self, request: &Request) -> String {
         let title = self.request_title(request);
-        self.add_marks_of_events();
+        self.add_step_groups_of_events();
         let (collections, others) = gc_collection::split_off_collections(self.events);
         self.describe_collections(&collections);
         self.sentences.extend(gc_collection::wear_leveling_sentences(&others, self.before_and_after));
@@ -156,7 +161,7 @@ impl SentenceWriter<'_> {
             Op::Read => self.describe_read(&others),
             Op::Write | Op::Zero | Op::Trim | Op::Remap(_) => self.describe_lpns_of_request(first, end),
             Op::Flush => self.describe_flush(),
-            Op::Phase => unreachable!("phases are left out"),
+            Op::PhaseMarker => unreachable!("phases are left out"),
         }
         self.describe_flushed_pages(first, end, request.op);
         self.describe_delta_pages(&others);
@@ -166,7 +171,7 @@ impl SentenceWriter<'_> {
     /// Adds the sentences about a loss of power, and returns the title of the step.
     fn describe_power_loss_and_get_title(&mut self, request: Option<&Request>) -> String {
         let (collections, _) = gc_collection::split_off_collections(self.events);
-        self.add_marks_of_events();
+        self.add_step_groups_of_events();
         self.describe_collections(&collections);
         self.sentences.extend(recovery::power_loss_sentences(self.before_and_after, self.events));
         let Some(request) = request else { return "Power is lost".to_owned() };
@@ -182,17 +187,17 @@ impl SentenceWriter<'_> {
         }
     }
 
-    /// Adds the marks (groups of steps) of the step that follow from its events.
-    fn add_marks_of_events(&mut self) {
+    /// Adds the step to the groups that its events determine, such as steps with a collection.
+    fn add_step_groups_of_events(&mut self) {
         for event in self.events {
             match event {
                 EventRow::Victim { .. } | EventRow::Erase { cause: "gc" | "wear", .. } => {
-                    self.marks.insert(StepMark::Collection);
+                    self.step_groups.insert(StepGroup::Collection);
                 }
                 EventRow::Program { cause, page } => {
-                    self.marks.extend(is_metadata_cause(cause).then_some(StepMark::Metadata));
+                    self.step_groups.extend(is_metadata_cause(cause).then_some(StepGroup::Metadata));
                     let kind = self.before_and_after.after.kind_of_flash_page(*page);
-                    self.marks.extend((kind == Some(PageKind::Chunk)).then_some(StepMark::Chunk));
+                    self.step_groups.extend((kind == Some(PageKind::Chunk)).then_some(StepGroup::Chunk));
                 }
                 _ => {}
             }
@@ -333,20 +338,20 @@ impl SentenceWriter<'_> {
             ));
         }
         for lpn in (first..end).skip(LPNS_DESCRIBED_MAX) {
-            self.add_marks_of_lpn(lpn);
+            self.add_step_groups_of_lpn(lpn);
         }
     }
 
-    /// Adds the marks (groups of steps) that follow from how `lpn` is stored after the step.
-    fn add_marks_of_lpn(&mut self, lpn: u32) {
+    /// Adds the step to the groups that the new stored form of `lpn` determines: steps with a bind or a delta.
+    fn add_step_groups_of_lpn(&mut self, lpn: u32) {
         let row = &self.before_and_after.after.map[lpn as usize];
         if self.is_mapped_without_program(lpn) {
-            self.marks.insert(StepMark::Bind);
+            self.step_groups.insert(StepGroup::Bind);
         }
         if self.before_and_after.after.stored_form_of_lpn(lpn) == LogicalPageForm::Delta
             && self.before_and_after.before.map[lpn as usize] != *row
         {
-            self.marks.insert(StepMark::Delta);
+            self.step_groups.insert(StepGroup::Delta);
         }
     }
 
@@ -367,18 +372,18 @@ impl SentenceWriter<'_> {
 
     /// Adds a sentence about where and in which form `lpn` is stored after the step.
     fn describe_new_location(&mut self, lpn: u32) {
-        self.add_marks_of_lpn(lpn);
+        self.add_step_groups_of_lpn(lpn);
         let scene = self.before_and_after;
         let row = &scene.after.map[lpn as usize];
         let sentence = match (scene.after.stored_form_of_lpn(lpn), row.2.as_slice()) {
             (LogicalPageForm::Hole, _) => format!("Logical page {lpn} holds nothing now; it reads as zeros."),
-            (LogicalPageForm::Waiting, _) => {
+            (LogicalPageForm::BufferedInRam, _) => {
                 format!(
                     "Logical page {lpn} waits in RAM: for pages to be compressed with it, or in the write buffer."
                 )
             }
             (LogicalPageForm::Delta, [base, further @ ..]) => self.delta_sentence(lpn, *base, further),
-            (LogicalPageForm::Packed, pages) if !self.is_mapped_without_program(lpn) => {
+            (LogicalPageForm::CompressedInChunk, pages) if !self.is_mapped_without_program(lpn) => {
                 self.chunk_sentence(lpn, pages)
             }
             (_, [place, ..]) if self.is_mapped_without_program(lpn) => {
@@ -493,8 +498,8 @@ impl SentenceWriter<'_> {
         let scene = self.before_and_after;
         let is_of_request = |lpn: u32| (first..end).contains(&lpn) && op != Op::Flush;
         let was_waiting = |lpn: &u32| {
-            scene.before.stored_form_of_lpn(*lpn) == LogicalPageForm::Waiting
-                && scene.after.stored_form_of_lpn(*lpn) != LogicalPageForm::Waiting
+            scene.before.stored_form_of_lpn(*lpn) == LogicalPageForm::BufferedInRam
+                && scene.after.stored_form_of_lpn(*lpn) != LogicalPageForm::BufferedInRam
         };
         let stored: Vec<u32> =
             scene.changed_lpns().filter(|&lpn| !is_of_request(lpn)).filter(was_waiting).collect();

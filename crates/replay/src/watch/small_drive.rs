@@ -1,4 +1,5 @@
-//! The small drive of a walk: sized so that a person can look at every page, and collection starts soon.
+//! The drive of a step-by-step run (`wearwell watch`): so small that a person can look at every page, and that garbage
+//! collection starts soon.
 //!
 //! What the configuration sets is used as it is. What it leaves open gets small values: two dies, blocks of eight
 //! pages, caches of a few entries. The number of blocks is found by trial: the engine knows which space a design needs
@@ -75,7 +76,7 @@ pub(super) struct SmallDriveSetup {
     pub(super) device: SmallDrive,
     /// Geometry and sizes of the drive, resolved from the configuration.
     pub(super) resolved: ResolvedDevice,
-    /// Parts of the design (map, page validity, content mechanisms and others).
+    /// Parts of the design that runs on the drive: map, page validity, content mechanisms and others.
     pub(super) parts: Parts,
 }
 
@@ -110,7 +111,7 @@ fn fewest_blocks_per_plane(config: &Config, design: &str, pages: u32) -> Result<
         if flash_page_count(&config) > u64::from(logical_pages) {
             match build_drive(&config, design, pages)? {
                 Ok(_) => return Ok(blocks),
-                Err(Error::NoSpareSpace { .. }) => {}
+                Err(Error::TooFewPhysicalPages { .. }) => {}
                 Err(error) => return Err(ConfigError::InvalidValue(error.to_string())),
             }
         }

@@ -1,4 +1,5 @@
-//! The requests of a walk: the first ones of a trace or a workload, on the pages of the small drive.
+//! The requests of a step-by-step run (`wearwell watch`): the first requests of a trace or workload, with their
+//! addresses mapped to the pages of the small drive.
 
 use std::collections::HashMap;
 
@@ -83,7 +84,7 @@ impl WatchedRequests {
         let (mut builder, mut end) = (FootprintBuilder::default(), 0);
         let mut request = Request::default();
         while (requests.len() as u64) < count && reader.next_request(&mut request)? {
-            if request.op == Op::Phase {
+            if request.op == Op::PhaseMarker {
                 continue;
             }
             if matches!(input, Input::Trace { .. }) && has_too_many_pages(&request) {
@@ -113,7 +114,7 @@ impl WatchedRequests {
         let pages = if is_compact { u64::from(footprint.touched_page_count()) } else { pages };
         if is_compact {
             for request in &mut requests {
-                footprint.compact_request(request);
+                footprint.compact_request_addresses(request);
             }
         }
         require_few_pages(pages, count)?;
@@ -127,8 +128,8 @@ impl WatchedRequests {
     }
 
     /// Generates the page bytes of writes that have only content descriptors, one descriptor for each `page_bytes`
-    /// bytes. Designs whose recovery reads packed pages (deltas, chunks) need the bytes, because the simulated flash
-    /// keeps what is packed into a page only for pages with bytes.
+    /// bytes. The simulated flash stores packed deltas and chunks only if pages have bytes, and the recovery of some
+    /// designs reads them.
     pub(super) fn generate_page_bytes(&mut self, page_bytes: u64) {
         let mut made = PageByteGenerator {
             page_bytes: page_bytes as usize,
@@ -164,8 +165,8 @@ impl WatchedRequests {
 /// Generates page bytes that match content descriptors. The bytes are equal for equal fingerprints, and have the
 /// compressed size and the difference from the page's earlier content that the descriptor states.
 struct PageByteGenerator {
-    /// Size of the pages whose bytes are generated. Descriptors state sizes for pages of 4 KiB; these sizes are scaled
-    /// to this page size.
+    /// Size of the pages whose bytes are generated. Content descriptors state compressed sizes and delta sizes for
+    /// pages of 4 KiB; these sizes are scaled to this page size.
     page_bytes: usize,
     /// Bytes of each content, by fingerprint.
     bytes_by_fingerprint: HashMap<Fingerprint, Vec<u8>>,

@@ -1,4 +1,4 @@
-//! The random draws that generators and content models use.
+//! Random number draws (uniform, Zipf and others) for workload generators and content models.
 //!
 //! A result can only be repeated if a seed gives the same requests on every machine and after every upgrade. So the
 //! draws are defined here instead of taken from a distribution library, whose sampling may change between versions.
@@ -82,18 +82,18 @@ pub struct Zipf {
     rank_count: u64,
     /// Exponent of the Zipf law.
     theta: f64,
-    /// `1 - theta` of the Zipf law; if it is 0 the integral is a logarithm.
+    /// `1 - theta` of the Zipf law. If it is 0, the integral of `x^-theta` is a logarithm instead of a power.
     one_minus_theta: f64,
-    /// Reciprocal of `1 - theta`, so that the integral needs no division.
+    /// Reciprocal of `1 - theta`, stored so that the integral of `x^-theta` is computed without a division.
     inverse_one_minus_theta: f64,
     /// Upper end of the interval from which heights are drawn, that is values of the integral of `x^-theta` (the
     /// weights of the Zipf law). The interval has the length `weight_integral_range`.
     weight_integral_max: f64,
     /// Length of the interval from which heights (values of the integral of the Zipf weights `x^-theta`) are drawn.
     weight_integral_range: f64,
-    /// Largest excess of a rank over the drawn real number `x`, of which it is the rounded value, at which the rank is
-    /// accepted without evaluating the Zipf law's integral.
-    max_rank_excess_accepted_unchecked: f64,
+    /// Limit for a quick acceptance. A drawn real number `x` is rounded to a rank; if `rank - x` is at most this limit,
+    /// the rank is accepted without evaluating the Zipf law's integral.
+    max_rounding_excess_accepted_unchecked: f64,
 }
 
 impl Zipf {
@@ -109,11 +109,11 @@ impl Zipf {
             inverse_one_minus_theta: 1.0 / q,
             weight_integral_max: 0.0,
             weight_integral_range: 0.0,
-            max_rank_excess_accepted_unchecked: 0.0,
+            max_rounding_excess_accepted_unchecked: 0.0,
         };
         zipf.weight_integral_max = zipf.weight_integral(n as f64 + 0.5);
         zipf.weight_integral_range = zipf.weight_integral_max - (zipf.weight_integral(1.5) - 1.0);
-        zipf.max_rank_excess_accepted_unchecked =
+        zipf.max_rounding_excess_accepted_unchecked =
             2.0 - zipf.inverse_weight_integral(zipf.weight_integral(2.5) - zipf.rank_weight(2.0));
         zipf
     }
@@ -126,7 +126,7 @@ impl Zipf {
                 self.weight_integral_max - uniform_in_unit_interval(rng) * self.weight_integral_range;
             let x = self.inverse_weight_integral(height);
             let rank = nearest_rank(x).clamp(1, self.rank_count);
-            if rank as f64 - x <= self.max_rank_excess_accepted_unchecked
+            if rank as f64 - x <= self.max_rounding_excess_accepted_unchecked
                 || self.accepts_drawn_rank(rank as f64, height)
             {
                 return rank;
@@ -135,7 +135,8 @@ impl Zipf {
     }
 
     /// Whether `height`, the drawn value of the Zipf law's integral, yields `rank`; otherwise it has to be drawn again.
-    /// A height is rejected if it lies in the small excess of the integral around the rank over the weight of the rank.
+    /// The integral over the interval around a rank is a little greater than the weight of the rank. A height in that
+    /// difference is rejected.
     #[cold]
     fn accepts_drawn_rank(&self, rank: f64, height: f64) -> bool {
         height >= self.weight_integral(rank + 0.5) - self.rank_weight(rank)

@@ -39,7 +39,8 @@ const SECTORS_PER_PAGE: u64 = PAGE_BYTES / SECTOR_BYTES;
 const ARRIVAL_SEED_SALT: u64 = 0x6172_7269_7661_6c73;
 /// Number that makes the random draws of the content model differ from those of the requests.
 const CONTENT_SEED_SALT: u64 = 0x636f_6e74_656e_7473;
-/// Number that makes the seed of the permutation that scatters pages differ from that of the requests.
+/// Number that is combined with the seed of a workload to get the seed of the permutation that scatters pages. So the
+/// permutation is independent of the random numbers of the requests.
 const SCRAMBLE_SEED_SALT: u64 = 0x7363_7261_6d62_6c65;
 
 /// Generates the requests that a [`WorkloadSpec`] describes.
@@ -56,7 +57,7 @@ pub struct WorkloadGenerator {
     /// Length of each request in pages, with the weights of the lengths.
     request_sizes_pages: WeightedChoice<u32>,
     /// Chooses the first page of each request.
-    first_pages: FirstPageChooser,
+    first_page_chooser: FirstPageChooser,
     /// Probability that a request is aligned to sectors instead of pages.
     partial_request_probability: EventProbability,
     /// Clock that computes the arrival time of each request.
@@ -78,7 +79,7 @@ impl WorkloadGenerator {
             working_set_pages: spec.working_set_pages,
             operations: WeightedChoice::new(operations),
             request_sizes_pages: weighted_request_sizes_pages(spec),
-            first_pages: FirstPageChooser::new(spec),
+            first_page_chooser: FirstPageChooser::new(spec),
             partial_request_probability: EventProbability::new(spec.partial_request_share),
             clock: ArrivalClock::new(spec.arrival, spec.seed),
             content_model: spec.content.as_ref().map(|content| ContentModel::new(content, content_seed)),
@@ -99,7 +100,7 @@ impl WorkloadGenerator {
         self.requests_left -= 1;
         into.op = self.operations.draw(&mut self.rng);
         let size = u64::from(self.request_sizes_pages.draw(&mut self.rng));
-        let (first, pages) = self.first_pages.draw(&mut self.rng, size, self.working_set_pages);
+        let (first, pages) = self.first_page_chooser.draw(&mut self.rng, size, self.working_set_pages);
         into.offset_bytes = first * PAGE_BYTES;
         into.len_bytes = pages * PAGE_BYTES;
         if self.partial_request_probability.draw_occurrence(&mut self.rng) {
@@ -146,7 +147,7 @@ impl WorkloadGenerator {
             }
             // A page that is deallocated only in part keeps its content.
             Op::Trim => model.record_trim(request.offset_bytes.div_ceil(PAGE_BYTES)..end / PAGE_BYTES),
-            Op::Read | Op::Zero | Op::Flush | Op::Remap(_) | Op::Phase => {}
+            Op::Read | Op::Zero | Op::Flush | Op::Remap(_) | Op::PhaseMarker => {}
         }
     }
 }
@@ -155,7 +156,7 @@ impl WorkloadGenerator {
 /// set.
 fn weighted_request_sizes_pages(spec: &WorkloadSpec) -> WeightedChoice<u32> {
     let items = match &spec.request_size {
-        RequestSize::Fixed(pages) => vec![(*pages, 1.0)],
+        RequestSize::FixedPages(pages) => vec![(*pages, 1.0)],
         RequestSize::Weighted(items) => items.clone(),
     };
     let fits = items.iter().all(|(pages, _)| (1..=spec.working_set_pages).contains(&u64::from(*pages)));

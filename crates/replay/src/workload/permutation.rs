@@ -25,7 +25,7 @@ pub struct Permutation {
     domain_len: u64,
     /// Number of bits of the left half of a permuted number.
     left_half_bits: u32,
-    /// Number of values of the right half of a permuted number.
+    /// Number of values that the right half can have, when a number to be permuted is split into two halves.
     right_half_value_count: u64,
     /// Key of each round, computed from the seed.
     round_keys: [u64; FEISTEL_ROUNDS],
@@ -79,7 +79,7 @@ impl Permutation {
         assert!(image < self.domain_len, "{image} is outside the permutation of {} numbers", self.domain_len);
         let mut at = image;
         loop {
-            at = self.invert_once(at);
+            at = self.invert_permute_once(at);
             if at < self.domain_len {
                 return at;
             }
@@ -98,9 +98,9 @@ impl Permutation {
         (right << self.left_half_bits) | left
     }
 
-    /// Inverts [`Self::permute_once`]: undoes all rounds once.
+    /// Inverts one [`Self::permute_once`]: undoes its rounds, in reverse order.
     #[inline]
-    fn invert_once(&self, at: u64) -> u64 {
+    fn invert_permute_once(&self, at: u64) -> u64 {
         let (mut left, mut right) = self.split_halves(at);
         for keys in self.round_keys.chunks_exact(2).rev() {
             left ^= self.left_half_mask(right, keys[1]);

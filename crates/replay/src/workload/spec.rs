@@ -16,7 +16,7 @@ const SCRAMBLE_MEANING: &str =
 
 /// Workload generators and their keys, for parsing and help.
 pub const WORKLOAD_GRAMMAR: SpecGrammar = SpecGrammar {
-    kind_noun: "generator",
+    generator_noun: "generator",
     kinds: &[
         SpecKind {
             name: "sequential",
@@ -152,8 +152,8 @@ pub struct Zone {
 /// Length of a workload's requests, in pages of 4 KiB.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RequestSize {
-    /// All requests have this many pages.
-    Fixed(u32),
+    /// All requests have this many pages of 4 KiB.
+    FixedPages(u32),
     /// Lengths of requests with their weights, as (pages, weight); weights need not sum to one.
     Weighted(Vec<(u32, f64)>),
 }
@@ -193,7 +193,7 @@ impl WorkloadSpec {
             requests,
             read_share: 0.0,
             trim_share: 0.0,
-            request_size: RequestSize::Fixed(1),
+            request_size: RequestSize::FixedPages(1),
             partial_request_share: 0.0,
             arrival: ArrivalProcess::Untimed,
             seed: 1,
@@ -297,7 +297,7 @@ fn parse_read_and_trim_shares(options: &SpecOptions) -> Result<(f64, f64), SpecE
 
 /// Reads the request sizes of a workload (in pages) and their weights; `pages` is the size of the working set.
 fn parse_request_size(options: &SpecOptions, pages: u64) -> Result<RequestSize, SpecError> {
-    let Some(pairs) = options.weighted_values("size")? else { return Ok(RequestSize::Fixed(1)) };
+    let Some(pairs) = options.weighted_values("size")? else { return Ok(RequestSize::FixedPages(1)) };
     let text = options.text_value("size").unwrap_or_default();
     let largest = pages.min(65_536) as f64;
     for (size, weight) in &pairs {
@@ -312,7 +312,7 @@ fn parse_request_size(options: &SpecOptions, pages: u64) -> Result<RequestSize, 
         }
     }
     Ok(match pairs[..] {
-        [(size, _)] => RequestSize::Fixed(page_count_as_integer(size)),
+        [(size, _)] => RequestSize::FixedPages(page_count_as_integer(size)),
         _ => RequestSize::Weighted(
             pairs.into_iter().map(|(size, weight)| (page_count_as_integer(size), weight)).collect(),
         ),
@@ -417,8 +417,8 @@ impl fmt::Display for AccessPattern {
 impl fmt::Display for RequestSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fixed(1) => Ok(()),
-            Self::Fixed(pages) => write!(f, ",size={pages}"),
+            Self::FixedPages(1) => Ok(()),
+            Self::FixedPages(pages) => write!(f, ",size={pages}"),
             Self::Weighted(items) => {
                 let items: Vec<_> = items.iter().map(|(pages, weight)| format!("{pages}:{weight}")).collect();
                 write!(f, ",size={}", items.join("/"))

@@ -19,7 +19,8 @@ pub struct SpecKey {
     pub meaning: &'static str,
 }
 
-/// One kind of workload generator, host model or content model, such as `zipf` in `zipf:theta=0.9`.
+/// A kind of workload generator, host model or content model that a specification names, such as `zipf` in
+/// `zipf:theta=0.9`.
 #[derive(Clone, Copy, Debug)]
 pub struct SpecKind {
     /// Name of the kind of generator or model, the word before the colon.
@@ -33,8 +34,8 @@ pub struct SpecKind {
 /// All kinds and keys that a specification string may contain.
 #[derive(Clone, Copy, Debug)]
 pub struct SpecGrammar {
-    /// Noun for the kinds of this grammar in error messages, such as "generator".
-    pub kind_noun: &'static str,
+    /// Noun that error messages use for what the grammar specifies: "generator", "host model" or "content model".
+    pub generator_noun: &'static str,
     /// The kinds of generator or model that the grammar accepts.
     pub kinds: &'static [SpecKind],
     /// Keys that every kind of generator or model accepts.
@@ -49,7 +50,7 @@ impl SpecGrammar {
             let _ = writeln!(text, "{:<12} {}", kind.name, kind.meaning);
             kind.keys.iter().for_each(|key| add_help_line(&mut text, key));
         }
-        let _ = writeln!(text, "every {}:", self.kind_noun);
+        let _ = writeln!(text, "every {}:", self.generator_noun);
         self.common_keys.iter().for_each(|key| add_help_line(&mut text, key));
         text
     }
@@ -66,12 +67,12 @@ fn add_help_line(text: &mut String, key: &SpecKey) {
 pub enum SpecError {
     /// The word before the colon of a specification string is not a known kind.
     #[error(
-        "there is no {kind_noun} `{name}`{did_you_mean} Valid: {valid_names}",
+        "there is no {generator_noun} `{name}`{did_you_mean} Valid: {valid_names}",
         did_you_mean = did_you_mean_or_sentence_end(name, nearest_name)
     )]
     UnknownKind {
-        /// What the unknown name should be: a "generator" or a "content model".
-        kind_noun: &'static str,
+        /// What the unknown name should be: a "generator", a "host model" or a "content model".
+        generator_noun: &'static str,
         /// The unknown name, as written.
         name: String,
         /// The most similar valid name.
@@ -85,7 +86,8 @@ pub enum SpecError {
         did_you_mean = did_you_mean_or_sentence_end(key, nearest_name)
     )]
     UnknownKey {
-        /// The kind of generator or model before the colon.
+        /// Kind of generator or model that the specification names before its colon, such as `zipf` in
+        /// `zipf:theta=0.9`.
         kind: &'static str,
         /// The unknown key, as written.
         key: String,
@@ -245,7 +247,7 @@ fn find_kind(name: &str, grammar: &SpecGrammar) -> Result<&'static SpecKind, Spe
     grammar.kinds.iter().find(|kind| kind.name == name).ok_or_else(|| {
         let valid: Vec<_> = grammar.kinds.iter().map(|kind| kind.name).collect();
         SpecError::UnknownKind {
-            kind_noun: grammar.kind_noun,
+            generator_noun: grammar.generator_noun,
             name: name.into(),
             nearest_name: most_similar_name(name, &valid),
             valid_names: valid.join(", "),

@@ -13,7 +13,7 @@ use super::load::{Drive, Random, one_pool_geometry};
 
 /// Rule by which the model drive chooses GC victims.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Cleaning {
+pub enum CleaningPolicy {
     /// The victim is the block with the fewest valid pages.
     Greedy,
     /// The victim is the block that was filled first.
@@ -37,12 +37,12 @@ pub enum Event {
 /// Page number that stands for no page, in both maps of the model drive.
 const NO_PAGE: u32 = u32::MAX;
 /// Number of free blocks at or below which a host write waits for GC.
-const LOW_BLOCKS: usize = 2;
+const GC_START_FREE_BLOCKS: usize = 2;
 
 /// Model of a page-mapped drive with one open block for host writes and one for copies.
 pub struct PageMap {
     /// Rule by which victims are chosen.
-    cleaning: Cleaning,
+    cleaning_policy: CleaningPolicy,
     /// Number of pages in a block.
     block_pages: u32,
     /// Flash page of each logical page; [`NO_PAGE`] if it was never written.
@@ -50,9 +50,8 @@ pub struct PageMap {
     /// Logical page that each flash page holds; [`NO_PAGE`] for free and invalid pages.
     lpn_of_page: Vec<u32>,
     /// Number of valid pages of each block.
-    valid_pages: Vec<u32>,
-    /// Number of host writes before the latest moment at which a page of the block was invalidated, or at which the
-    /// block was filled, by block.
+    valid_page_counts: Vec<u32>,
+    /// Time, in host writes, at which the block was filled or a page of it was last invalidated, by block.
     last_change_time: Vec<u64>,
     /// Numbers of the free blocks; the last one is opened next.
     free_blocks: Vec<u32>,
@@ -61,7 +60,7 @@ pub struct PageMap {
     /// Open block and its next free page, for host writes and for copies.
     open_blocks: [(u32, u32); 2],
     /// Number of host writes since the drive was new.
-    time: u64,
+    host_writes_so_far: u64,
     /// Number of host writes that are measured.
     pub writes: u64,
     /// Number of pages that GC copied during the measurement.
@@ -72,18 +71,18 @@ pub struct PageMap {
 
 impl PageMap {
     /// Creates an empty model drive with `logical` logical pages.
-    pub fn new(cleaning: Cleaning, blocks: u32, block_pages: u32, logical: u32) -> Self {
+    pub fn new(cleaning_policy: CleaningPolicy, blocks: u32, block_pages: u32, logical: u32) -> Self {
         Self {
-            cleaning,
+            cleaning_policy,
             block_pages,
             page_of_lpn: vec![NO_PAGE; logical as usize],
             lpn_of_page: vec![NO_PAGE; (blocks * block_pages) as usize],
-            valid_pages: vec![0; blocks as usize],
+            valid_page_counts: vec![0; blocks as usize],
             last_change_time: vec![0; blocks as usize],
             free_blocks: (2..blocks).rev().collect(),
             closed_blocks: Vec::new(),
             open_blocks: [(0, 0), (1, 0)],
-            time: 0,
+            host_writes_so_far: 0,
             writes: 0,
             copies: 0,
             events: Vec::new(),
@@ -92,16 +91,16 @@ impl PageMap {
 
     /// Writes a logical page for the host, after collecting blocks while too few are free.
     pub fn write(&mut self, lpn: u32) {
-        while self.free_blocks.len() <= LOW_BLOCKS {
+        while self.free_blocks.len() <= GC_START_FREE_BLOCKS {
             self.collect_victim();
         }
         self.writes += 1;
-        self.time += 1;
+        self.host_writes_so_far += 1;
         let old = self.page_of_lpn[lpn as usize];
         if old != NO_PAGE {
             self.lpn_of_page[old as usize] = NO_PAGE;
-            self.valid_pages[(old / self.block_pages) as usize] -= 1;
-            self.last_change_time[(old / self.block_pages) as usize] = self.time;
+            self.valid_page_counts[(old / self.block_pages) as usize] -= 1;
+            self.last_change_time[(old / self.block_pages) as usize] = self.host_writes_so_far;
             self.events.push(Event::Invalidated { page: old });
         }
         self.append_page(0, lpn);
@@ -111,26 +110,26 @@ impl PageMap {
     fn append_page(&mut self, stream: usize, lpn: u32) {
         if self.open_blocks[stream].1 == self.block_pages {
             self.closed_blocks.push(self.open_blocks[stream].0);
-            self.last_change_time[self.open_blocks[stream].0 as usize] = self.time;
+            self.last_change_time[self.open_blocks[stream].0 as usize] = self.host_writes_so_far;
             self.open_blocks[stream] = (self.free_blocks.pop().expect("a block is kept free"), 0);
         }
         let (block, page) = self.open_blocks[stream];
         let at = block * self.block_pages + page;
         self.page_of_lpn[lpn as usize] = at;
         self.lpn_of_page[at as usize] = lpn;
-        self.valid_pages[block as usize] += 1;
+        self.valid_page_counts[block as usize] += 1;
         self.open_blocks[stream].1 += 1;
         self.events.push(Event::Written { lpn });
     }
 
     /// Chooses a victim, copies its valid pages, and erases it.
     fn collect_victim(&mut self) {
-        let position = match self.cleaning {
-            Cleaning::Fifo => 0,
-            Cleaning::Greedy => {
+        let position = match self.cleaning_policy {
+            CleaningPolicy::Fifo => 0,
+            CleaningPolicy::Greedy => {
                 let fewest = |&position: &usize| {
                     let block = self.closed_blocks[position] as usize;
-                    (self.valid_pages[block], std::cmp::Reverse(self.last_change_time[block]))
+                    (self.valid_page_counts[block], std::cmp::Reverse(self.last_change_time[block]))
                 };
                 (0..self.closed_blocks.len()).min_by_key(fewest).expect("blocks are full")
             }
@@ -145,7 +144,7 @@ impl PageMap {
                 self.append_page(1, lpn);
             }
         }
-        self.valid_pages[victim as usize] = 0;
+        self.valid_page_counts[victim as usize] = 0;
         self.free_blocks.insert(0, victim);
         self.events.push(Event::Erased { block: victim });
     }
@@ -183,7 +182,8 @@ impl Zipf {
 
     /// Draws a logical page by its popularity.
     fn draw(&self, random: &mut Random) -> u32 {
-        let at = random.draw_unit() * self.cumulative_weights[self.cumulative_weights.len() - 1];
+        let at =
+            random.draw_from_unit_interval() * self.cumulative_weights[self.cumulative_weights.len() - 1];
         self.page_of_rank[self.cumulative_weights.partition_point(|&below| below <= at)]
     }
 }
@@ -193,15 +193,16 @@ const BLOCKS: u32 = 1024;
 /// Number of pages in a block.
 const BLOCK_PAGES: u32 = 128;
 
-/// Returns the write amplification of the model and of the engine. Both write all logical pages once in order, then
-/// three times as many pages at random, and are measured over twice as many more. With `theta` 0 all pages are equally
-/// popular.
-fn model_and_engine_amplification(cleaning: Cleaning, spare: f64, theta: f64) -> [f64; 2] {
+/// Returns the write amplification of the model and of the engine. For N logical pages, both write all pages once in
+/// order, then 3 N random pages to warm up, then 2 N random pages that are measured. With `theta` 0 all pages are
+/// equally popular.
+fn model_and_engine_amplification(cleaning_policy: CleaningPolicy, spare: f64, theta: f64) -> [f64; 2] {
     let logical = ((BLOCKS * BLOCK_PAGES) as f64 / (1.0 + spare)) as u32;
-    let policy = if cleaning == Cleaning::Greedy { VictimPolicy::Greedy } else { VictimPolicy::Fifo };
+    let policy =
+        if cleaning_policy == CleaningPolicy::Greedy { VictimPolicy::Greedy } else { VictimPolicy::Fifo };
     let parts = page_map(GcOptions { policy, ..GcOptions::default() });
     let mut drive = Drive::new(one_pool_geometry(BLOCKS, BLOCK_PAGES), logical, &parts);
-    let mut model = PageMap::new(cleaning, BLOCKS, BLOCK_PAGES, logical);
+    let mut model = PageMap::new(cleaning_policy, BLOCKS, BLOCK_PAGES, logical);
     let mut random = Random::new(7);
     let zipf = Zipf::new(logical, theta, &mut random);
     for write in 0..6 * logical {
@@ -219,34 +220,36 @@ fn model_and_engine_amplification(cleaning: Cleaning, spare: f64, theta: f64) ->
 
 /// Checks that the engine's write amplification differs from that of the model by at most `percent` percent.
 #[track_caller]
-fn assert_amplification_is_that_of_the_model(cleaning: Cleaning, theta: f64, percent: f64) {
+fn assert_amplification_is_that_of_the_model(cleaning_policy: CleaningPolicy, theta: f64, percent: f64) {
     for spare in [0.10, 0.28] {
-        let [model, program] = model_and_engine_amplification(cleaning, spare, theta);
+        let [model, program] = model_and_engine_amplification(cleaning_policy, spare, theta);
         let error = 100.0 * (program / model - 1.0);
-        println!("{cleaning:?}, theta {theta}, spare {spare}: {program:.4}, model {model:.4}, {error:+.2} %");
+        println!(
+            "{cleaning_policy:?}, theta {theta}, spare {spare}: {program:.4}, model {model:.4}, {error:+.2} %"
+        );
         assert!(
             error.abs() <= percent,
-            "{cleaning:?}, theta {theta}, spare {spare}: {program}, model {model}"
+            "{cleaning_policy:?}, theta {theta}, spare {spare}: {program}, model {model}"
         );
     }
 }
 
 #[test]
 fn greedy_cleaning_amplifies_uniform_writes_as_the_model_does() {
-    assert_amplification_is_that_of_the_model(Cleaning::Greedy, 0.0, 0.5);
+    assert_amplification_is_that_of_the_model(CleaningPolicy::Greedy, 0.0, 0.5);
 }
 
 #[test]
 fn greedy_cleaning_amplifies_skewed_writes_as_the_model_does() {
-    assert_amplification_is_that_of_the_model(Cleaning::Greedy, 0.9, 0.5);
+    assert_amplification_is_that_of_the_model(CleaningPolicy::Greedy, 0.9, 0.5);
 }
 
 #[test]
 fn fifo_cleaning_amplifies_uniform_writes_as_the_model_does() {
-    assert_amplification_is_that_of_the_model(Cleaning::Fifo, 0.0, 0.5);
+    assert_amplification_is_that_of_the_model(CleaningPolicy::Fifo, 0.0, 0.5);
 }
 
 #[test]
 fn fifo_cleaning_amplifies_skewed_writes_as_the_model_does() {
-    assert_amplification_is_that_of_the_model(Cleaning::Fifo, 0.9, 0.5);
+    assert_amplification_is_that_of_the_model(CleaningPolicy::Fifo, 0.9, 0.5);
 }

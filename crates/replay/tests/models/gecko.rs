@@ -22,7 +22,7 @@ use wearwell::gc::GcOptions;
 use wearwell::operation::Cause;
 use wearwell::validity::{GeckoOptions, MergeMode};
 
-use super::collection::{Cleaning, Event, PageMap};
+use super::collection::{CleaningPolicy, Event, PageMap};
 use super::load::{Drive, PAGE_BYTES, Random, one_pool_geometry};
 
 /// Size of an entry's key in a run, bytes.
@@ -49,7 +49,7 @@ struct Entry {
     bitmap: u128,
 }
 
-/// Entries of a sorted run in order of their keys; V entries (`page_entries`) fit into a flash page.
+/// Entries of a sorted run, in the order of their keys.
 type SortedRun = Vec<(EntryKey, Entry)>;
 
 /// Model of Logarithmic Gecko: a buffer of entries in RAM, and sorted runs on flash.
@@ -120,7 +120,8 @@ impl LogarithmicGecko {
         run.len().div_ceil(self.page_entries).max(1)
     }
 
-    /// Returns the level on which a run of this many pages belongs: `floor(log_T pages)`.
+    /// Returns the level on which a run of this many pages belongs: `floor(log_T pages)`, where T (`size_ratio`) is the
+    /// size ratio between levels.
     fn level_of(&self, pages: usize) -> usize {
         let mut level = 0;
         while pages >= self.size_ratio.pow(level as u32 + 1) {
@@ -227,9 +228,9 @@ fn remove_erase_flags(run: &mut SortedRun) {
 }
 
 /// Number of page writes between the fill and the measurement, as a multiple of the number of logical pages.
-const WARM_UP_MULTIPLE: f64 = 1.5;
+const WARM_UP_WRITES_PER_LOGICAL_PAGE: f64 = 1.5;
 /// Number of page writes during the measurement, as a multiple of the number of logical pages.
-const MEASURED_MULTIPLE: f64 = 2.0;
+const MEASURED_WRITES_PER_LOGICAL_PAGE: f64 = 2.0;
 
 /// Costs of a drive and of its page-validity store, per host write.
 struct Costs {
@@ -248,10 +249,11 @@ fn logical_pages() -> u32 {
 
 /// Returns the logical pages in the order in which they are written, each with a flag that is true for the first write
 /// of the measurement.
-fn written_lpns() -> impl Iterator<Item = (u32, bool)> {
+fn lpns_with_measurement_start_flags() -> impl Iterator<Item = (u32, bool)> {
     let logical = logical_pages();
     let mut random = Random::new(11);
-    let [warm, measured] = [WARM_UP_MULTIPLE, MEASURED_MULTIPLE].map(|times| (logical as f64 * times) as u32);
+    let [warm, measured] = [WARM_UP_WRITES_PER_LOGICAL_PAGE, MEASURED_WRITES_PER_LOGICAL_PAGE]
+        .map(|times| (logical as f64 * times) as u32);
     (0..logical + warm + measured).map(move |write| {
         let lpn = if write < logical { write } else { random.draw_below(logical as u64) as u32 };
         (lpn, write == logical + warm)
@@ -260,10 +262,10 @@ fn written_lpns() -> impl Iterator<Item = (u32, bool)> {
 
 /// Runs the page-mapped model drive, applies its events to all validity structures, and returns the costs of each
 /// structure.
-fn model_costs(mut structures: Vec<LogarithmicGecko>) -> Vec<Costs> {
-    let mut drive = PageMap::new(Cleaning::Greedy, BLOCKS, BLOCK_PAGES, logical_pages());
+fn measure_model_costs(mut structures: Vec<LogarithmicGecko>) -> Vec<Costs> {
+    let mut drive = PageMap::new(CleaningPolicy::Greedy, BLOCKS, BLOCK_PAGES, logical_pages());
     let mut invalid = vec![0_u128; BLOCKS as usize];
-    for (lpn, begins) in written_lpns() {
+    for (lpn, begins) in lpns_with_measurement_start_flags() {
         if begins {
             (drive.writes, drive.copies) = (0, 0);
             for gecko in &mut structures {
@@ -317,7 +319,7 @@ fn engine_costs(size_ratio: u32, parts: u32, merge: MergeMode) -> Costs {
     let gecko = GeckoOptions { size_ratio, parts_per_block: parts, merge_mode: merge };
     let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: u32::MAX, gecko });
     let mut drive = Drive::new(one_pool_geometry(BLOCKS, BLOCK_PAGES), logical_pages(), &parts);
-    for (lpn, begins) in written_lpns() {
+    for (lpn, begins) in lpns_with_measurement_start_flags() {
         if begins {
             drive.device.ftl_mut().clear_stats();
         }
@@ -351,7 +353,7 @@ fn assert_close(what: &str, program: f64, model: f64, tolerance: f64) {
 #[test]
 fn gecko_write_amplification_over_size_ratios_is_that_of_the_model() {
     let ratios = [2, 4, 16];
-    let models = model_costs(ratios.map(|ratio| LogarithmicGecko::new(ratio, 4, true)).into());
+    let models = measure_model_costs(ratios.map(|ratio| LogarithmicGecko::new(ratio, 4, true)).into());
     for (ratio, model) in ratios.into_iter().zip(models) {
         let program = engine_costs(ratio as u32, 4, MergeMode::MultiWay);
         assert_close(
@@ -367,7 +369,7 @@ fn gecko_write_amplification_over_size_ratios_is_that_of_the_model() {
 #[test]
 fn gecko_write_amplification_over_bitmap_partitions_is_that_of_the_model() {
     let parts = [1, 16, 32];
-    let models = model_costs(parts.map(|parts| LogarithmicGecko::new(2, parts, true)).into());
+    let models = measure_model_costs(parts.map(|parts| LogarithmicGecko::new(2, parts, true)).into());
     for (parts, model) in parts.into_iter().zip(models) {
         let program = engine_costs(2, parts, MergeMode::MultiWay);
         assert_close(
@@ -382,7 +384,7 @@ fn gecko_write_amplification_over_bitmap_partitions_is_that_of_the_model() {
 #[test]
 fn pairwise_gecko_merging_writes_what_the_model_writes() {
     let [multi_way, pairwise] = [true, false].map(|is_multi_way| LogarithmicGecko::new(2, 4, is_multi_way));
-    let models = model_costs(vec![multi_way, pairwise]);
+    let models = measure_model_costs(vec![multi_way, pairwise]);
     let programs = [MergeMode::MultiWay, MergeMode::Pairwise].map(|merge| engine_costs(2, 4, merge));
     assert_close("pairwise", programs[1].validity_amplification, models[1].validity_amplification, TOLERANCE);
     let [ours, model] = [

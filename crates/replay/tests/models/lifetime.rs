@@ -16,39 +16,45 @@ use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
 
-/// Ratios of a write-saving scheme (such as compression) to a drive without schemes.
+/// Page writes and energy of a drive with a write-saving scheme (such as compression), each divided by that of a drive
+/// without schemes.
 #[derive(Clone, Copy, Debug)]
-struct SchemeRatios {
+struct RatiosToDriveWithoutSchemes {
     /// Pages written with the scheme, divided by those without (D in the paper).
-    write_ratio: f64,
+    page_writes_ratio: f64,
     /// Energy spent with the scheme, divided by that without (E in the paper).
     energy_ratio: f64,
 }
 
 /// Decides by algorithm 1 of the integrated lifetime paper whether deduplication, compression and throttling are
 /// enabled.
-fn enabled_by_algorithm_1(dedup: SchemeRatios, comp: SchemeRatios, demand: f64, capacity: f64) -> [bool; 3] {
+fn schemes_enabled_by_algorithm_1(
+    dedup: RatiosToDriveWithoutSchemes,
+    comp: RatiosToDriveWithoutSchemes,
+    demand: f64,
+    capacity: f64,
+) -> [bool; 3] {
     let mut is_dedup_enabled = false;
     let mut is_comp_enabled = false;
     let mut is_throttling_enabled = false;
     let mut w = demand;
-    if dedup.write_ratio < 1.0 && dedup.energy_ratio < 1.0 {
-        w *= dedup.write_ratio;
+    if dedup.page_writes_ratio < 1.0 && dedup.energy_ratio < 1.0 {
+        w *= dedup.page_writes_ratio;
         is_dedup_enabled = true;
     }
-    if comp.write_ratio < 1.0 && comp.energy_ratio < 1.0 {
-        w *= comp.write_ratio;
+    if comp.page_writes_ratio < 1.0 && comp.energy_ratio < 1.0 {
+        w *= comp.page_writes_ratio;
         is_comp_enabled = true;
     }
     if w < capacity {
         // The algorithm ends here: the demand is below the capacity of the epoch.
     } else {
-        if !is_comp_enabled && (1.0 - comp.write_ratio) > (comp.energy_ratio - 1.0) {
-            w *= comp.write_ratio;
+        if !is_comp_enabled && (1.0 - comp.page_writes_ratio) > (comp.energy_ratio - 1.0) {
+            w *= comp.page_writes_ratio;
             is_comp_enabled = true;
         }
-        if !is_dedup_enabled && (1.0 - dedup.write_ratio) > (dedup.energy_ratio - 1.0) {
-            w *= dedup.write_ratio;
+        if !is_dedup_enabled && (1.0 - dedup.page_writes_ratio) > (dedup.energy_ratio - 1.0) {
+            w *= dedup.page_writes_ratio;
             is_dedup_enabled = true;
         }
         if w > capacity {
@@ -62,23 +68,26 @@ fn enabled_by_algorithm_1(dedup: SchemeRatios, comp: SchemeRatios, demand: f64, 
 /// which all eight outcomes occur.
 #[test]
 fn scheme_decisions_are_those_of_the_papers_algorithm_listing() {
-    let ratios: Vec<SchemeRatios> = [0.27, 0.44, 0.73, 0.92, 0.9999, 1.0, 1.04]
+    let ratios: Vec<RatiosToDriveWithoutSchemes> = [0.27, 0.44, 0.73, 0.92, 0.9999, 1.0, 1.04]
         .into_iter()
         .flat_map(|d| {
-            [0.0, 0.0145, 0.132, 0.264, 0.6]
-                .map(|overhead| SchemeRatios { write_ratio: d, energy_ratio: d + overhead })
+            [0.0, 0.0145, 0.132, 0.264, 0.6].map(|overhead| RatiosToDriveWithoutSchemes {
+                page_writes_ratio: d,
+                energy_ratio: d + overhead,
+            })
         })
         .collect();
     let (mut cases, mut outcomes) = (0, std::collections::BTreeSet::new());
     for &dedup in &ratios {
         for &comp in &ratios {
             for demand in [0.1, 0.6, 0.99, 1.0, 1.01, 1.3, 2.4, 20.0] {
-                let expected = enabled_by_algorithm_1(dedup, comp, demand * 4e8, 4e8);
-                let [first, second] =
-                    [dedup, comp].map(|SchemeRatios { write_ratio: d, energy_ratio: e }| SchemeEstimate {
-                        written_share: d,
-                        energy_in_programs_per_page: e,
-                    });
+                let expected = schemes_enabled_by_algorithm_1(dedup, comp, demand * 4e8, 4e8);
+                let [first, second] = [dedup, comp].map(
+                    |RatiosToDriveWithoutSchemes { page_writes_ratio: d, energy_ratio: e }| SchemeEstimate {
+                        written_share_of_offered_bytes: d,
+                        total_energy_per_page_in_program_energies: e,
+                    },
+                );
                 let decision = decide_schemes(&[first, second], demand * 4e8, 4e8);
                 let throttled = decision.throttle_bytes_per_epoch;
                 let decided = [
@@ -144,10 +153,10 @@ fn run_design(settings: &[&str], load: &str, design: &str) -> RunRecord {
     plan.run(design, &mut |_| ControlFlow::Continue(())).expect("it runs")
 }
 
-/// A drive of the paper's size, to which the host writes faster than five years allow. In the first epoch no figures
-/// are known, and algorithm 1 ("initially disabled") does not throttle: the period between writes is the gap plus the
-/// time of a write. After it, the rate is that of the equation, except for the pages that may still be written in the
-/// last epoch.
+/// The host writes to a drive of the size in the integrated lifetime paper faster than five years allow. In the first
+/// epoch nothing is known, and algorithm 1 does not throttle: the time from one write to the next is the gap in the
+/// workload plus the duration of a write. After it, the program rate is capacity times rated cycles divided by five
+/// years, within 0.1 %.
 #[test]
 fn a_throttled_drive_programs_at_the_rate_of_its_lifetime_target() {
     let settings =
@@ -180,8 +189,8 @@ fn the_energy_of_a_page_operation_is_time_times_power() {
         (uj(energy.compression), uj(energy.hash), uj(energy.program)),
         (COMPRESS_UJ, 0.4214, PROGRAM_UJ)
     );
-    assert!((energy.compression_energy_in_programs() - COMPRESS_UJ / PROGRAM_UJ).abs() < 1e-12);
-    assert!((energy.dedup_energy_in_programs() - HASH_UJ / PROGRAM_UJ).abs() < 1e-12);
+    assert!((energy.compression_energy_in_program_energies() - COMPRESS_UJ / PROGRAM_UJ).abs() < 1e-12);
+    assert!((energy.dedup_energy_in_program_energies() - HASH_UJ / PROGRAM_UJ).abs() < 1e-12);
     // Figure 2: a chunk of four pages is stored in four, three, two or one; deduplication removes single pages.
     for percent in 0..=100 {
         let removed = percent as f64 / 100.0;
@@ -192,8 +201,9 @@ fn the_energy_of_a_page_operation_is_time_times_power() {
     }
 }
 
-/// Compares the energy per host page that the engine adds up over a run, from its counters of hashes, compressed pages
-/// and programs, with E = D + e of figure 2, for contents whose D is known.
+/// Compares the energy per host page that the engine computes from its counters (hashes, compressed pages, programs)
+/// with figure 2 of the integrated lifetime paper: E = D + e, where D is the share of pages that are still programmed
+/// and e the energy of the scheme itself. D is known for the contents of this test.
 #[test]
 fn energy_per_page_of_each_content_scheme_is_that_of_the_integrated_lifetime_paper() {
     let on_paper = |schemes: &str, d: f64| match schemes {

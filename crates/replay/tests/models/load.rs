@@ -28,23 +28,23 @@ impl Random {
     }
 
     /// Draws a number from 0 to less than 1.
-    pub fn draw_unit(&mut self) -> f64 {
+    pub fn draw_from_unit_interval(&mut self) -> f64 {
         (self.next_word() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Draws a whole number from 0 to less than `bound`.
     pub fn draw_below(&mut self, bound: u64) -> u64 {
-        (self.draw_unit() * bound as f64) as u64
+        (self.draw_from_unit_interval() * bound as f64) as u64
     }
 
     /// Decides at random whether an event of this probability happens.
     pub fn draw_event(&mut self, probability: f64) -> bool {
-        self.draw_unit() < probability
+        self.draw_from_unit_interval() < probability
     }
 
     /// Draws a number less than `bound`, small numbers far more often: the cube of a uniform draw.
     pub fn draw_skewed_below(&mut self, bound: u64) -> u64 {
-        (self.draw_unit().powi(3) * bound as f64) as u64
+        (self.draw_from_unit_interval().powi(3) * bound as f64) as u64
     }
 }
 
@@ -79,11 +79,11 @@ impl Drive {
 
     /// Writes a logical page with the content that has the fingerprint `content`.
     pub fn write(&mut self, lpn: u32, content: u64) {
-        self.write_described(lpn, ContentDescriptor::of_fingerprint(Fingerprint(content)));
+        self.write_descriptor(lpn, ContentDescriptor::of_fingerprint(Fingerprint(content)));
     }
 
-    /// Writes a logical page with a content descriptor (fingerprint and sizes).
-    pub fn write_described(&mut self, lpn: u32, descriptor: ContentDescriptor) {
+    /// Writes a logical page; its content is given as a descriptor (fingerprint and sizes) instead of bytes.
+    pub fn write_descriptor(&mut self, lpn: u32, descriptor: ContentDescriptor) {
         self.device.write_page_descriptor(Lpn(lpn), descriptor).expect("there is room");
     }
 

@@ -1,9 +1,9 @@
 //! Delta-FTL: how many flash pages a delta costs.
 //!
-//! The model follows section 3.2 of the paper. One page at a time is filled with deltas. It begins with a count of 2
-//! bytes, and each delta takes its bytes and 6 more (LPA and offset). A delta is never split, so the first that does
-//! not fit closes the page and begins the next one. Sizes are Gaussian around Rc of a page (section 5.1). The paper
-//! does not print sigma; here it is a quarter of the mean.
+//! The model follows section 3.2 of the Delta-FTL paper. One page at a time is filled with deltas. It begins with the
+//! number of deltas in 2 bytes, and each delta takes its bytes and 6 more (LPA and offset). A delta is never split, so
+//! the first that does not fit closes the page and begins the next one. Delta sizes, as a share of the page, have a
+//! Gaussian distribution with the mean Rc (section 5.1). The paper does not print sigma; here it is a quarter of Rc.
 //!
 //! The model has two forms. One gives the pages of a given series of sizes, which the engine must equal exactly. The
 //! other gives the mean over all series, from the stationary distribution of how full the page is.
@@ -18,16 +18,16 @@ use super::load::{Drive, PAGE_BYTES, Random, one_pool_geometry};
 /// Size of a flash page, bytes.
 const FLASH_PAGE_BYTES: usize = PAGE_BYTES as usize;
 /// Size of the count of deltas at the beginning of a page, bytes.
-const COUNT_BYTES: usize = 2;
+const DELTA_COUNT_BYTES: usize = 2;
 /// Size of the header (LPA and offset) beside each delta, bytes.
 const DELTA_HEADER_BYTES: usize = 6;
 /// Size of the largest delta that fits into a flash page beside its own header and the page's count of deltas, bytes.
-const LARGEST_DELTA_BYTES: usize = FLASH_PAGE_BYTES - COUNT_BYTES - DELTA_HEADER_BYTES;
+const LARGEST_DELTA_BYTES: usize = FLASH_PAGE_BYTES - DELTA_COUNT_BYTES - DELTA_HEADER_BYTES;
 
 /// A page of deltas that is packed by next fit: a delta that does not fit closes the page and begins the next one.
 struct OpenPage {
     /// Number of bytes of the open page that are occupied.
-    used: usize,
+    used_bytes: usize,
     /// Number of pages that are full and were closed.
     closed_pages: u64,
 }
@@ -35,16 +35,16 @@ struct OpenPage {
 impl OpenPage {
     /// Creates an open page that has only the count of its deltas.
     fn new() -> Self {
-        Self { used: COUNT_BYTES, closed_pages: 0 }
+        Self { used_bytes: DELTA_COUNT_BYTES, closed_pages: 0 }
     }
 
     /// Adds a delta to the open page; if it does not fit, closes the page and begins the next one.
     fn add_delta(&mut self, delta_bytes: usize) {
-        if self.used + DELTA_HEADER_BYTES + delta_bytes > FLASH_PAGE_BYTES {
+        if self.used_bytes + DELTA_HEADER_BYTES + delta_bytes > FLASH_PAGE_BYTES {
             self.closed_pages += 1;
-            self.used = COUNT_BYTES;
+            self.used_bytes = DELTA_COUNT_BYTES;
         }
-        self.used += DELTA_HEADER_BYTES + delta_bytes;
+        self.used_bytes += DELTA_HEADER_BYTES + delta_bytes;
     }
 }
 
@@ -62,7 +62,7 @@ fn delta_size_probabilities(ratio: f64) -> Vec<f64> {
 
 /// Draws a delta size in bytes; `cumulative` has the probability of each size or a smaller one.
 fn draw_delta_bytes(cumulative: &[f64], random: &mut Random) -> usize {
-    let at = random.draw_unit();
+    let at = random.draw_from_unit_interval();
     cumulative.partition_point(|&below| below < at).min(LARGEST_DELTA_BYTES)
 }
 
@@ -72,7 +72,7 @@ fn pages_per_delta(sizes: &[f64]) -> f64 {
     let possible: Vec<(usize, f64)> =
         sizes.iter().copied().enumerate().filter(|&(_, probability)| probability > 1e-12).collect();
     let mut filled = vec![0.0; FLASH_PAGE_BYTES + 1];
-    filled[COUNT_BYTES] = 1.0;
+    filled[DELTA_COUNT_BYTES] = 1.0;
     let mut closed = 0.0;
     for step in 0..200 {
         let mut next = vec![0.0; FLASH_PAGE_BYTES + 1];
@@ -82,7 +82,7 @@ fn pages_per_delta(sizes: &[f64]) -> f64 {
             for &(bytes, probability) in &possible {
                 if used + DELTA_HEADER_BYTES + bytes > FLASH_PAGE_BYTES {
                     closed += share * probability;
-                    next[COUNT_BYTES + DELTA_HEADER_BYTES + bytes] += share * probability;
+                    next[DELTA_COUNT_BYTES + DELTA_HEADER_BYTES + bytes] += share * probability;
                 } else {
                     next[used + DELTA_HEADER_BYTES + bytes] += share * probability;
                 }
@@ -126,9 +126,9 @@ fn page_descriptor(number: u64, delta_bytes: Option<usize>) -> ContentDescriptor
     ContentDescriptor { delta_bytes, ..ContentDescriptor::of_fingerprint(Fingerprint(1 + number)) }
 }
 
-/// Measures the flash pages written per delta on the engine, for deltas of `ratio` of a page on average. Returns the
-/// mean, and its standard error as an estimate of the long run.
-fn measure_pages_per_delta(ratio: f64) -> (f64, f64) {
+/// Measures in the simulator how many flash pages are written per delta, for deltas that take the share
+/// `ratio` of a page on average. Returns the mean and the standard error of that mean.
+fn measure_mean_pages_per_delta_and_error(ratio: f64) -> (f64, f64) {
     let sizes = delta_size_probabilities(ratio);
     let cumulative: Vec<f64> = sizes
         .iter()
@@ -138,7 +138,7 @@ fn measure_pages_per_delta(ratio: f64) -> (f64, f64) {
         })
         .collect();
     let mut drive = new_drive();
-    (0..LOGICAL_PAGES).for_each(|lpn| drive.write_described(lpn, page_descriptor(lpn as u64, None)));
+    (0..LOGICAL_PAGES).for_each(|lpn| drive.write_descriptor(lpn, page_descriptor(lpn as u64, None)));
     let (mut random, mut model) = (Random::new(1), OpenPage::new());
     let mut batches = Vec::new();
     let mut number = LOGICAL_PAGES as u64;
@@ -148,8 +148,8 @@ fn measure_pages_per_delta(ratio: f64) -> (f64, f64) {
             number += 1;
             let bytes = draw_delta_bytes(&cumulative, &mut random);
             model.add_delta(bytes);
-            drive.write_described(lpn, page_descriptor(number, Some(bytes)));
-            let programs = drive.stats().programs[Cause::Content as usize];
+            drive.write_descriptor(lpn, page_descriptor(number, Some(bytes)));
+            let programs = drive.stats().programs[Cause::ContentMechanism as usize];
             assert_eq!(programs, model.closed_pages, "Rc {ratio}, batch {batch}, page {lpn}, {bytes} bytes");
         }
         batches.push((model.closed_pages - closed_before) as f64 / LOGICAL_PAGES as f64);
@@ -164,31 +164,34 @@ fn measure_pages_per_delta(ratio: f64) -> (f64, f64) {
     (mean, (variance / BATCHES as f64).sqrt())
 }
 
-/// The engine programs a page of deltas exactly when the model closes it. Over many deltas their number agrees with the
-/// stationary distribution within four standard errors (one sample in 16,000 is farther off).
+/// The engine programs a page of deltas exactly when the model closes it. Over many deltas, the number of pages per
+/// delta agrees within four standard errors with the mean that follows from the stationary distribution of how full the
+/// open page is (one sample in 16,000 is farther off).
 #[test]
 fn delta_pages_written_are_those_of_next_fit_packing() {
     // The second figures are from an independent simulation with another random number generator.
     for (ratio, audited) in [(0.50, 0.709), (0.35, 0.434), (0.20, 0.226)] {
         let form = pages_per_delta(&delta_size_probabilities(ratio));
-        let (measured, error) = measure_pages_per_delta(ratio);
+        let (measured, error) = measure_mean_pages_per_delta_and_error(ratio);
         println!("Rc {ratio}: {measured:.5} pages per delta, form {form:.5}, standard error {error:.5}");
         assert!((measured - form).abs() < 4.0 * error, "Rc {ratio}: {measured}, form {form}, error {error}");
         assert!((form - audited).abs() < 0.0015, "Rc {ratio}: form {form}, another simulation {audited}");
     }
 }
 
-/// The paper's formula `1 - Pc + Pc Rc` (section 3.5) counts bytes, but flash pages hold whole deltas. The engine
-/// programs `1 - Pc + Pc p` pages per host write, with p pages per delta, which is well above the paper's formula.
+/// Section 3.5 of the Delta-FTL paper states `1 - Pc + Pc Rc` page writes per host write, where Pc is the share of
+/// writes stored as deltas and Rc the mean delta size as a share of the page. This formula counts bytes, but flash
+/// pages hold whole deltas. The engine programs `1 - Pc + Pc p` pages, with p pages per delta, which is well above the
+/// formula.
 #[test]
-fn delta_foreground_writes_follow_packed_pages_and_not_the_papers_formula() {
+fn delta_writes_cost_more_pages_than_the_byte_formula_of_the_delta_ftl_paper() {
     for ratio in [0.50, 0.35, 0.20] {
         let sizes = delta_size_probabilities(ratio);
         let packed = pages_per_delta(&sizes);
         let mean_share: f64 =
             sizes.iter().enumerate().map(|(bytes, share)| share * bytes as f64).sum::<f64>()
                 / FLASH_PAGE_BYTES as f64;
-        let (measured, error) = measure_pages_per_delta(ratio);
+        let (measured, error) = measure_mean_pages_per_delta_and_error(ratio);
         for delta_share in [0.2, 0.5, 0.8] {
             let per_write = |pages: f64| 1.0 - delta_share + delta_share * pages;
             let [ours, form, papers] = [measured, packed, mean_share].map(per_write);
@@ -198,13 +201,13 @@ fn delta_foreground_writes_follow_packed_pages_and_not_the_papers_formula() {
     }
 }
 
-/// The largest delta fills a flash page of its own; a delta one byte larger is not stored, but its page as a whole.
+/// The largest delta fills a flash page of its own. If a delta is one byte larger, the whole page is stored instead.
 #[test]
 fn a_delta_larger_than_a_page_is_stored_as_a_full_page() {
     let mut drive = new_drive();
-    drive.write_described(0, page_descriptor(1, None));
+    drive.write_descriptor(0, page_descriptor(1, None));
     for (number, bytes, delta_writes) in [(2, LARGEST_DELTA_BYTES + 1, 0), (3, LARGEST_DELTA_BYTES, 1)] {
-        drive.write_described(0, page_descriptor(number, Some(bytes)));
+        drive.write_descriptor(0, page_descriptor(number, Some(bytes)));
         assert_eq!(drive.stats().delta_writes, delta_writes, "{bytes} bytes");
     }
 }

@@ -5,11 +5,12 @@
 //! (PROB), the most recent ones (LRU) or all (INF).
 //!
 //! The paper does not say which of two equally probable pages is kept, and pages that were never read all have
-//! probability 0. Here the newer version is kept, and of equal versions the entry that came to its probability and
-//! version later. A fingerprint is a key of the store (section IV-C). So of two dead pages with equal content a bounded
-//! store knows only the better one, whereas the infinite store knows every dead page.
+//! probability 0. Here the newer version is kept; of equal versions, the entry whose probability and version changed
+//! last. A fingerprint is a key of the store (section IV-C). So of two dead pages with equal content a bounded store
+//! knows only the better one, whereas the infinite store knows every dead page.
 //!
-//! Nothing is erased in these runs, so the paper leaves no choice open, and the counts must be equal exactly.
+//! With these rules, and because nothing is erased in these runs, no choice is left open: the counts of model and
+//! engine must be equal exactly.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,9 +22,9 @@ use wearwell::operation::Cause;
 use super::load::{Drive, Random, one_pool_geometry};
 
 /// Growth of a page's popularity per read (alpha in the Recyclable SSD paper).
-const ALPHA: f64 = 0.10;
+const POPULARITY_GROWTH_PER_READ: f64 = 0.10;
 /// Decay of a dead page's probability per newer version (beta in the Recyclable SSD paper).
-const BETA: f64 = 0.15;
+const PROBABILITY_DECAY_PER_VERSION: f64 = 0.15;
 
 /// Policy by which the model's fingerprint store keeps dead pages.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -31,9 +32,9 @@ enum ModelFingerprintStorePolicy {
     /// The store keeps the dead pages that entered it last.
     Lru,
     /// The store keeps the dead pages whose contents are most probable to be written again (PROB).
-    Prob,
-    /// PROB, and in addition a hit loads the newest dead pages of the two neighbouring logical pages at the head of the
-    /// store.
+    Probability,
+    /// As `Probability`. In addition, a hit puts the newest dead pages of the two neighbouring logical pages at the
+    /// head of the store, as if they had been read 15 times.
     FastLoading,
 }
 
@@ -43,9 +44,10 @@ fn power(base: f64, exponent: u64) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }
 
-/// Rank by which the model's fingerprint store orders its entries; the entry with the greatest rank is kept longest:
-/// probability (as the bits of a positive number, which have the same order), version, and when the entry got both.
-type Rank = (u64, u64, u64);
+/// Rank of an entry in the model's fingerprint store; the entry with the smallest rank is evicted first. The rank is
+/// the probability (as the bits of a positive number, which have the same order), the version, and a number that is
+/// larger the later these two were computed.
+type EvictionRank = (u64, u64, u64);
 
 /// Flash page of the model: its content, and what decides how long the store keeps it.
 struct Page {
@@ -55,10 +57,11 @@ struct Page {
     owner_lpn: u32,
     /// Number of reads of the page, at most 15.
     access_count: u64,
-    /// Whether fast loading put the page at the head of the store: it counts as read 15 times while it is in the store.
-    is_raised: bool,
-    /// Rank of the page in the fingerprint store; `None` if the page is not in the store.
-    rank: Option<Rank>,
+    /// Whether fast loading put the page into the fingerprint store, because a dead page of a neighbouring logical page
+    /// was revived. While it is in the store, it counts as read 15 times (the maximum).
+    is_promoted_by_fast_loading: bool,
+    /// Eviction rank of the page in the fingerprint store; `None` if the page is not in the store.
+    eviction_rank: Option<EvictionRank>,
 }
 
 /// Model of recycling: lists of dead pages, and a fingerprint store by which writes find them.
@@ -73,17 +76,19 @@ struct RecyclingModel {
     valid_page_of_lpn: HashMap<u32, usize>,
     /// Dead pages of each logical page, the newest first.
     dead_pages_of_lpn: HashMap<u32, Vec<usize>>,
-    /// Fingerprint store: dead pages by rank, the entry to be evicted first.
-    store: BTreeMap<Rank, usize>,
-    /// Pages in the store by content: at most one, or all of this content if the store is unbounded.
+    /// Fingerprint store: dead pages by eviction rank; the page with the smallest rank is evicted first.
+    fingerprint_store: BTreeMap<EvictionRank, usize>,
+    /// Pages in the fingerprint store, by content: at most one page per content; if the store is unbounded, all dead
+    /// pages with the content.
     stored_pages_with_content: HashMap<u64, Vec<usize>>,
-    /// Number of times that a rank was computed, by which later entries are told apart.
-    ranks_computed: u64,
+    /// Number of eviction ranks computed so far. It is a part of each rank, so that of otherwise equal ranks the later
+    /// one is greater.
+    computed_rank_count: u64,
     /// Number of writes that revived a dead page.
-    binds: u64,
-    /// Number of entries that scans of the store in its order compare until they hit (section V-C), summed over all
-    /// hits.
-    comparisons: u64,
+    reviving_writes: u64,
+    /// Number of entries that a linear scan of the fingerprint store, from the greatest rank on, compares until it
+    /// finds the content, summed over all hits (section V-C of the Recyclable SSD paper).
+    compared_store_entries: u64,
 }
 
 impl RecyclingModel {
@@ -95,11 +100,11 @@ impl RecyclingModel {
             pages: Vec::new(),
             valid_page_of_lpn: HashMap::new(),
             dead_pages_of_lpn: HashMap::new(),
-            store: BTreeMap::new(),
+            fingerprint_store: BTreeMap::new(),
             stored_pages_with_content: HashMap::new(),
-            ranks_computed: 0,
-            binds: 0,
-            comparisons: 0,
+            computed_rank_count: 0,
+            reviving_writes: 0,
+            compared_store_entries: 0,
         }
     }
 
@@ -115,10 +120,10 @@ impl RecyclingModel {
         let mut neighbours = [None; 2];
         let found = self.stored_pages_with_content.get(&content).and_then(|pages| pages.last()).copied();
         let page = if let Some(page) = found {
-            self.binds += 1;
-            let rank = self.pages[page].rank.expect("it is in the store");
+            self.reviving_writes += 1;
+            let rank = self.pages[page].eviction_rank.expect("it is in the store");
             if self.capacity_entries < usize::MAX {
-                self.comparisons += self.store.range(rank..).count() as u64;
+                self.compared_store_entries += self.fingerprint_store.range(rank..).count() as u64;
             }
             self.remove_from_store(page);
             let former = self.pages[page].owner_lpn;
@@ -128,31 +133,38 @@ impl RecyclingModel {
             self.pages[page].owner_lpn = lpn;
             page
         } else {
-            self.pages.push(Page { content, owner_lpn: lpn, access_count: 0, is_raised: false, rank: None });
+            self.pages.push(Page {
+                content,
+                owner_lpn: lpn,
+                access_count: 0,
+                is_promoted_by_fast_loading: false,
+                eviction_rank: None,
+            });
             self.pages.len() - 1
         };
         if let Some(old) = self.valid_page_of_lpn.insert(lpn, page) {
             self.record_death(old);
         }
         if self.policy == ModelFingerprintStorePolicy::FastLoading {
-            self.load_fast(neighbours.into_iter().flatten());
+            self.fast_load_newest_dead_pages(neighbours.into_iter().flatten());
         }
     }
 
     /// Loads the newest dead page of each of these logical pages at the head of the fingerprint store (fast loading of
     /// the Recyclable SSD paper): first the pages whose fingerprint is in the store, then those whose fingerprint must
     /// be read from flash.
-    fn load_fast(&mut self, lpns: impl Iterator<Item = u32>) {
+    fn fast_load_newest_dead_pages(&mut self, lpns: impl Iterator<Item = u32>) {
         let newest =
             lpns.filter_map(|lpn| self.dead_pages_of_lpn.get(&lpn).and_then(|dead| dead.first()).copied());
-        let (known, unknown): (Vec<usize>, _) = newest.partition(|&page| self.pages[page].rank.is_some());
+        let (known, unknown): (Vec<usize>, _) =
+            newest.partition(|&page| self.pages[page].eviction_rank.is_some());
         for page in known.into_iter().chain(unknown) {
-            if self.pages[page].rank.is_some() {
+            if self.pages[page].eviction_rank.is_some() {
                 self.remove_from_store(page);
             }
-            self.pages[page].is_raised = true;
+            self.pages[page].is_promoted_by_fast_loading = true;
             self.offer_to_fingerprint_store(page);
-            self.pages[page].is_raised = self.pages[page].rank.is_some();
+            self.pages[page].is_promoted_by_fast_loading = self.pages[page].eviction_rank.is_some();
         }
     }
 
@@ -183,26 +195,26 @@ impl RecyclingModel {
         if self.capacity_entries == usize::MAX {
             // Everything is kept.
         } else if let Some(twin) = twin {
-            if self.pages[twin].rank > Some(rank) {
+            if self.pages[twin].eviction_rank > Some(rank) {
                 return;
             }
             self.remove_from_store(twin);
-        } else if self.store.len() == self.capacity_entries {
-            match self.store.first_key_value() {
+        } else if self.fingerprint_store.len() == self.capacity_entries {
+            match self.fingerprint_store.first_key_value() {
                 Some((&least, &evicted)) if least < rank => self.remove_from_store(evicted),
                 _ => return,
             }
         }
-        self.store.insert(rank, page);
+        self.fingerprint_store.insert(rank, page);
         self.stored_pages_with_content.entry(self.pages[page].content).or_default().push(page);
-        self.pages[page].rank = Some(rank);
+        self.pages[page].eviction_rank = Some(rank);
     }
 
     /// Removes a page from the fingerprint store.
     fn remove_from_store(&mut self, page: usize) {
-        let rank = self.pages[page].rank.take().expect("it is in the store");
-        self.pages[page].is_raised = false;
-        self.store.remove(&rank);
+        let rank = self.pages[page].eviction_rank.take().expect("it is in the store");
+        self.pages[page].is_promoted_by_fast_loading = false;
+        self.fingerprint_store.remove(&rank);
         let pages = self
             .stored_pages_with_content
             .get_mut(&self.pages[page].content)
@@ -214,30 +226,32 @@ impl RecyclingModel {
     /// its list of dead pages changed.
     fn rerank_dead_pages(&mut self, owner: u32) {
         for page in self.dead_pages_of_lpn.get(&owner).cloned().unwrap_or_default() {
-            let Some(old) = self.pages[page].rank else { continue };
+            let Some(old) = self.pages[page].eviction_rank else { continue };
             let new = self.rank_on_entry(page);
             if (old.0, old.1) != (new.0, new.1) {
-                self.store.remove(&old);
-                self.store.insert(new, page);
-                self.pages[page].rank = Some(new);
+                self.fingerprint_store.remove(&old);
+                self.fingerprint_store.insert(new, page);
+                self.pages[page].eviction_rank = Some(new);
             }
         }
     }
 
     /// Returns the rank in the fingerprint store of a dead page that is inserted at this moment.
-    fn rank_on_entry(&mut self, page: usize) -> Rank {
-        self.ranks_computed += 1;
+    fn rank_on_entry(&mut self, page: usize) -> EvictionRank {
+        self.computed_rank_count += 1;
         if self.policy == ModelFingerprintStorePolicy::Lru {
-            return (0, 0, self.ranks_computed);
+            return (0, 0, self.computed_rank_count);
         }
-        let Page { owner_lpn: owner, access_count: accesses, is_raised, .. } = self.pages[page];
+        let Page { owner_lpn: owner, access_count: accesses, is_promoted_by_fast_loading, .. } =
+            self.pages[page];
         let position =
             self.dead_pages_of_lpn[&owner].iter().position(|&dead| dead == page).expect("it is dead");
         let version = 15_u64.saturating_sub(position as u64);
-        let popularity = power(1.0 + ALPHA, if is_raised { 15 } else { accesses });
-        let initial = (popularity - 1.0) / (power(1.0 + ALPHA, 15) - 1.0);
-        let probability = initial * power(1.0 - BETA, 15 - version);
-        (probability.to_bits(), version, self.ranks_computed)
+        let popularity =
+            power(1.0 + POPULARITY_GROWTH_PER_READ, if is_promoted_by_fast_loading { 15 } else { accesses });
+        let initial = (popularity - 1.0) / (power(1.0 + POPULARITY_GROWTH_PER_READ, 15) - 1.0);
+        let probability = initial * power(1.0 - PROBABILITY_DECAY_PER_VERSION, 15 - version);
+        (probability.to_bits(), version, self.computed_rank_count)
     }
 }
 
@@ -289,9 +303,9 @@ fn new_drive(entries: Option<u32>, policy: FingerprintStorePolicy) -> Drive {
     let options = RecycleOptions {
         capacity_entries: entries,
         policy,
-        popularity_growth_alpha: ALPHA,
-        probability_decay_beta: BETA,
-        counts_store_comparisons: true,
+        popularity_growth_alpha: POPULARITY_GROWTH_PER_READ,
+        probability_decay_beta: PROBABILITY_DECAY_PER_VERSION,
+        counts_scan_comparisons: true,
         ..RecycleOptions::default()
     };
     let parts = recyclable(GcOptions::default(), RecyclingPart { options, must_verify_hits: false });
@@ -311,7 +325,7 @@ fn apply_request(drive: &mut Drive, request: &Request) {
 /// Checks after every request that the engine has revived as many dead pages as the model; returns their number at the
 /// end.
 #[track_caller]
-fn assert_binds_are_those_of_the_model(
+fn assert_engine_revives_as_many_pages_as_the_model(
     policy: ModelFingerprintStorePolicy,
     entries: Option<u32>,
     seed: u64,
@@ -319,7 +333,7 @@ fn assert_binds_are_those_of_the_model(
     let mut model = RecyclingModel::new(policy, entries.map_or(usize::MAX, |entries| entries as usize));
     let of_program = match policy {
         ModelFingerprintStorePolicy::Lru => FingerprintStorePolicy::Lru,
-        ModelFingerprintStorePolicy::Prob => FingerprintStorePolicy::Probability,
+        ModelFingerprintStorePolicy::Probability => FingerprintStorePolicy::Probability,
         ModelFingerprintStorePolicy::FastLoading => {
             FingerprintStorePolicy::ProbabilityFastLoading { window: 1 }
         }
@@ -334,47 +348,58 @@ fn assert_binds_are_those_of_the_model(
         apply_request(&mut drive, &request);
         assert_eq!(
             drive.stats().recycled_writes,
-            model.binds,
+            model.reviving_writes,
             "{policy:?}, {entries:?} entries, seed {seed}: after request {number}"
         );
     }
     let stats = drive.stats();
     assert_eq!(stats.total_erases(), 0, "the model knows no erases");
-    assert_eq!(stats.programs[Cause::Host as usize], stats.host_page_writes - model.binds);
+    assert_eq!(stats.programs[Cause::Host as usize], stats.host_page_writes - model.reviving_writes);
     if entries.is_some() {
         let counted =
             drive.device.ftl().recycler().expect("it recycles").statistics().linear_scan_comparisons_on_hits;
-        assert_eq!(counted, model.comparisons, "{policy:?}, {entries:?} entries: comparisons");
+        assert_eq!(counted, model.compared_store_entries, "{policy:?}, {entries:?} entries: comparisons");
     }
-    println!("{policy:?}, {entries:?} entries: {} binds of {} writes", model.binds, stats.host_page_writes);
-    model.binds
+    println!(
+        "{policy:?}, {entries:?} entries: {} binds of {} writes",
+        model.reviving_writes, stats.host_page_writes
+    );
+    model.reviving_writes
 }
 
 #[test]
 fn recycled_writes_with_an_unbounded_fingerprint_store_are_those_of_the_model() {
-    let all = [ModelFingerprintStorePolicy::Lru, ModelFingerprintStorePolicy::Prob]
-        .map(|policy| assert_binds_are_those_of_the_model(policy, None, 1));
+    let all = [ModelFingerprintStorePolicy::Lru, ModelFingerprintStorePolicy::Probability]
+        .map(|policy| assert_engine_revives_as_many_pages_as_the_model(policy, None, 1));
     assert_eq!(all[0], all[1], "a store of everything has no order");
 }
 
 #[test]
 fn recycled_writes_with_an_lru_fingerprint_store_are_those_of_the_model() {
     for entries in [564, 1_000, 5_000, 20_000] {
-        assert_binds_are_those_of_the_model(ModelFingerprintStorePolicy::Lru, Some(entries), 2);
+        assert_engine_revives_as_many_pages_as_the_model(ModelFingerprintStorePolicy::Lru, Some(entries), 2);
     }
 }
 
 #[test]
 fn recycled_writes_with_a_probability_ordered_store_are_those_of_the_model() {
     for entries in [564, 1_000, 5_000, 20_000] {
-        assert_binds_are_those_of_the_model(ModelFingerprintStorePolicy::Prob, Some(entries), 2);
+        assert_engine_revives_as_many_pages_as_the_model(
+            ModelFingerprintStorePolicy::Probability,
+            Some(entries),
+            2,
+        );
     }
 }
 
 #[test]
 fn recycled_writes_with_fast_loading_of_fingerprints_are_those_of_the_model() {
     for entries in [564, 5_000] {
-        assert_binds_are_those_of_the_model(ModelFingerprintStorePolicy::FastLoading, Some(entries), 2);
+        assert_engine_revives_as_many_pages_as_the_model(
+            ModelFingerprintStorePolicy::FastLoading,
+            Some(entries),
+            2,
+        );
     }
 }
 

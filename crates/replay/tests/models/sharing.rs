@@ -27,50 +27,52 @@ const REFERENCES_MAX: u32 = 15;
 /// Model of shared pages: which flash page each logical page refers to, and how often each page is referred to.
 #[derive(Default)]
 struct SharingModel {
-    /// Content and number of references of every page ever programmed.
-    pages: Vec<(u64, u32)>,
+    /// Content and number of references of every flash page ever programmed, by page number.
+    content_and_references_of_page: Vec<(u64, u32)>,
     /// Number of the flash page to which each logical page refers.
     page_of_lpn: HashMap<u32, usize>,
     /// Number of the flash page by which later duplicates of a content are found.
     page_with_content: HashMap<u64, usize>,
-    /// Number of writes that were bound to a stored page of equal content.
-    binds: u64,
-    /// Number of pages bound by remap commands.
+    /// Number of writes that were mapped to a stored page of equal content, without a program.
+    writes_mapped_to_stored_page: u64,
+    /// Number of logical pages that remap commands mapped to a stored page.
     remaps: u64,
-    /// Number of binds that were prohibited because the counter of the page was full.
-    binds_refused_by_full_counter: u64,
+    /// Number of times that a logical page could not be mapped to a stored page, because the page's reference counter
+    /// was full.
+    mappings_refused_by_full_counter: u64,
 }
 
 impl SharingModel {
     /// Writes a logical page: binds it to a page of equal content, or programs a page.
     fn write(&mut self, lpn: u32, content: u64) {
         match self.page_with_content.get(&content).copied() {
-            Some(page) if self.has_room(page, lpn) => {
-                self.binds += 1;
+            Some(page) if self.has_room_for_reference(page, lpn) => {
+                self.writes_mapped_to_stored_page += 1;
                 self.add_reference(lpn, page);
             }
             found => {
-                self.binds_refused_by_full_counter += u64::from(found.is_some());
+                self.mappings_refused_by_full_counter += u64::from(found.is_some());
                 self.program_page(lpn, content);
             }
         }
     }
 
     /// Whether a flash page can take a reference of `lpn`: its counter is not full, or `lpn` refers to it already.
-    fn has_room(&self, page: usize, lpn: u32) -> bool {
-        self.pages[page].1 < REFERENCES_MAX || self.page_of_lpn.get(&lpn) == Some(&page)
+    fn has_room_for_reference(&self, page: usize, lpn: u32) -> bool {
+        self.content_and_references_of_page[page].1 < REFERENCES_MAX
+            || self.page_of_lpn.get(&lpn) == Some(&page)
     }
 
     /// Executes the remap command `remap(target, source, 1, copy)`.
     fn remap_copy(&mut self, target: u32, source: u32) {
         let Some(&page) = self.page_of_lpn.get(&source) else { return self.trim(target) };
         if target == source {
-        } else if self.has_room(page, target) {
+        } else if self.has_room_for_reference(page, target) {
             self.remaps += 1;
             self.add_reference(target, page);
         } else {
-            self.binds_refused_by_full_counter += 1;
-            self.program_page(target, self.pages[page].0);
+            self.mappings_refused_by_full_counter += 1;
+            self.program_page(target, self.content_and_references_of_page[page].0);
         }
     }
 
@@ -83,14 +85,14 @@ impl SharingModel {
 
     /// Programs a new flash page with a content, to which `lpn` refers from then on.
     fn program_page(&mut self, lpn: u32, content: u64) {
-        self.pages.push((content, 0));
-        self.page_with_content.insert(content, self.pages.len() - 1);
-        self.add_reference(lpn, self.pages.len() - 1);
+        self.content_and_references_of_page.push((content, 0));
+        self.page_with_content.insert(content, self.content_and_references_of_page.len() - 1);
+        self.add_reference(lpn, self.content_and_references_of_page.len() - 1);
     }
 
     /// Makes `lpn` refer to a flash page, and drops its former reference.
     fn add_reference(&mut self, lpn: u32, page: usize) {
-        self.pages[page].1 += 1;
+        self.content_and_references_of_page[page].1 += 1;
         if let Some(old) = self.page_of_lpn.insert(lpn, page) {
             self.drop_reference(old);
         }
@@ -98,7 +100,7 @@ impl SharingModel {
 
     /// Removes a reference to a flash page; a page without references is no longer found by its content.
     fn drop_reference(&mut self, page: usize) {
-        let (content, references) = &mut self.pages[page];
+        let (content, references) = &mut self.content_and_references_of_page[page];
         *references -= 1;
         if *references == 0 && self.page_with_content.get(content) == Some(&page) {
             self.page_with_content.remove(content);
@@ -147,22 +149,22 @@ fn run_model_and_engine(reverse_map: ReverseMapKind, blocks: u32, commands: bool
             }
         }
         let stats = drive.stats();
-        let counted = [stats.deduplicated_writes, stats.remapped_pages, stats.binds_demoted_by_max_referrers];
+        let counted = [stats.deduplicated_writes, stats.remapped_pages, stats.writes_due_to_max_referrers];
         assert_eq!(
             counted,
-            [model.binds, model.remaps, model.binds_refused_by_full_counter],
+            [model.writes_mapped_to_stored_page, model.remaps, model.mappings_refused_by_full_counter],
             "binds, remaps and full counters, {reverse_map:?}, {blocks} blocks, seed {seed}, after request {request}"
         );
     }
-    assert_eq!(drive.stats().demotions_by_full_reverse_map, 0, "there is room for all entries");
+    assert_eq!(drive.stats().writes_due_to_full_reverse_map, 0, "there is room for all entries");
     println!(
         "{reverse_map:?}, {blocks} blocks: {} binds, {} remaps, {} full counters",
-        model.binds, model.remaps, model.binds_refused_by_full_counter
+        model.writes_mapped_to_stored_page, model.remaps, model.mappings_refused_by_full_counter
     );
     assert!(
-        model.binds_refused_by_full_counter > 1_000,
+        model.mappings_refused_by_full_counter > 1_000,
         "{} full counters",
-        model.binds_refused_by_full_counter
+        model.mappings_refused_by_full_counter
     );
     drive
 }
@@ -183,8 +185,8 @@ fn counts_of_shared_mappings_under_gc_are_those_of_the_model() {
     assert!(drive.stats().total_erases() > 2_000, "{} erases", drive.stats().total_erases());
 }
 
-/// Segments, logs and the ideal reverse map differ in cost, but bind the same pages as long as they have room for all
-/// entries.
+/// Reverse maps in segments and in logs, and the ideal reverse map, differ in cost. But as long as they have room for
+/// all entries, they map the same logical pages to shared flash pages.
 #[test]
 fn every_reverse_map_that_is_not_full_holds_the_shared_mappings_of_the_model() {
     let nvram_bytes = 16 << 20;

@@ -20,7 +20,7 @@ use wearwell::nand::Geometry;
 use wearwell::operation::Cause;
 use wearwell::validity::{GeckoOptions, MergeMode};
 
-use super::collection::{Cleaning, Event, PageMap};
+use super::collection::{CleaningPolicy, Event, PageMap};
 use super::load::{Drive, Random, one_pool_geometry};
 
 /// Number of blocks of the drive.
@@ -41,7 +41,7 @@ const WRITE_READ_COST_RATIO: f64 = 10.0;
 struct MapCacheModel {
     /// Largest number of entries in the cache.
     capacity_entries: usize,
-    /// Number of entries used so far, which orders entries by their last use.
+    /// Number of uses of cache entries so far. It serves as a clock for the time of an entry's last use.
     entry_uses: u64,
     /// Logical page of each cached entry, by time of last use.
     lpn_by_last_use: BTreeMap<u64, u32>,
@@ -82,7 +82,7 @@ const MEASURED_WRITES: u32 = LOGICAL_PAGES;
 
 /// Returns the logical pages in the order in which they are written, each with a flag that is true for the first write
 /// of the measurement.
-fn written_lpns() -> impl Iterator<Item = (u32, bool)> {
+fn lpns_with_measurement_start_flags() -> impl Iterator<Item = (u32, bool)> {
     let mut random = Random::new(5);
     (0..3 * LOGICAL_PAGES + MEASURED_WRITES).map(move |write| {
         let lpn = if write < LOGICAL_PAGES { write } else { random.draw_below(LOGICAL_PAGES as u64) as u32 };
@@ -94,10 +94,10 @@ fn written_lpns() -> impl Iterator<Item = (u32, bool)> {
 fn translation_traffic_follows_the_closed_form_and_the_simulation() {
     let tpt = LOGICAL_PAGES.div_ceil(ENTRIES_PER_PAGE);
     let capacities = [0.5, 1.4286, 4.0].map(|times| (tpt as f64 * times) as u32);
-    let mut drive = PageMap::new(Cleaning::Greedy, BLOCKS, BLOCK_PAGES, LOGICAL_PAGES);
+    let mut drive = PageMap::new(CleaningPolicy::Greedy, BLOCKS, BLOCK_PAGES, LOGICAL_PAGES);
     let mut caches = capacities
         .map(|capacity| MapCacheModel { capacity_entries: capacity as usize, ..MapCacheModel::default() });
-    for (lpn, begins) in written_lpns() {
+    for (lpn, begins) in lpns_with_measurement_start_flags() {
         if begins {
             (drive.writes, drive.copies) = (0, 0);
             for cache in &mut caches {
@@ -117,7 +117,7 @@ fn translation_traffic_follows_the_closed_form_and_the_simulation() {
         let simulated = cache.synchronisations as f64 * (1.0 + 1.0 / WRITE_READ_COST_RATIO)
             / (drive.writes + drive.copies) as f64;
         let form = (1.0 + 1.0 / WRITE_READ_COST_RATIO) / (1.0 + capacity as f64 / tpt as f64);
-        let [traffic, per_write] = engine_traffic(capacity);
+        let [traffic, per_write] = engine_translation_and_data_pages_per_host_write(capacity);
         let program = traffic / per_write;
         println!(
             "C = {capacity}, TPT = {tpt}: {program:.4}, simulated {simulated:.4}, form {form:.4} per page written; pages \
@@ -133,19 +133,19 @@ fn translation_traffic_follows_the_closed_form_and_the_simulation() {
 /// No entry is evicted from a cache that holds all entries.
 #[test]
 fn a_cache_of_all_entries_has_no_translation_traffic() {
-    let [traffic, per_write] = engine_traffic(u32::MAX);
+    let [traffic, per_write] = engine_translation_and_data_pages_per_host_write(u32::MAX);
     assert!(traffic <= 0.0, "{traffic} per host write");
     assert!(per_write > 1.5, "copies change the map as well: {per_write}");
 }
 
 /// Runs the engine's GeckoFTL. Returns the translation pages written plus a tenth of those read, per host write, and
 /// the data pages written per host write.
-fn engine_traffic(cache_entries: u32) -> [f64; 2] {
+fn engine_translation_and_data_pages_per_host_write(cache_entries: u32) -> [f64; 2] {
     let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
     let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko });
     let geometry = Geometry { page_bytes: SMALL_PAGE_BYTES, ..one_pool_geometry(BLOCKS, BLOCK_PAGES) };
     let mut drive = Drive::new(geometry, LOGICAL_PAGES, &parts);
-    for (lpn, begins) in written_lpns() {
+    for (lpn, begins) in lpns_with_measurement_start_flags() {
         if begins {
             drive.device.ftl_mut().clear_stats();
         }

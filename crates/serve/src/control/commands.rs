@@ -49,9 +49,9 @@ enum Command {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RemapRange {
-    /// Offset of the first target byte on the device.
+    /// Byte offset on the device at which the target range begins.
     target: u64,
-    /// Offset of the first source byte on the device.
+    /// Byte offset on the device at which the source range begins.
     source: u64,
     /// Length of both ranges, bytes.
     len: u64,

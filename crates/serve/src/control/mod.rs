@@ -1,4 +1,4 @@
-//! The control socket: commands that NBD does not have.
+//! The control socket of a served device, for commands that NBD does not have.
 //!
 //! A client sends one JSON object per line and receives one per line; `docs/serve-protocol.md` lists them. Commands:
 //! `remap` (the primitive of Remap-SSD, for several ranges at once), `flush`, `stats`, `health` (with the field names

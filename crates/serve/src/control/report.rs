@@ -79,7 +79,7 @@ pub(crate) fn health_answer_with_wear(device: &mut FlashDevice, wear: &WearRepor
     let spare_percent = ftl.available_spare_percent(wear.bad_blocks) as u64;
     let used = 100.0 * wear.mean_erase_count() / f64::from(identity.endurance_cycles.max(1));
     let is_short_of_spare = spare_percent < AVAILABLE_SPARE_THRESHOLD_PERCENT;
-    let is_damaged = stats.media_errors > 0 || lost > 0 || device.unproven_version_count() > 0;
+    let is_damaged = stats.media_errors > 0 || lost > 0 || device.possibly_stale_lpn_count() > 0;
     let is_unreliable = device.write_failure_message().is_some() || is_damaged;
     json!({
         "critical_warning": u64::from(is_short_of_spare) | u64::from(is_unreliable) << 2,
@@ -95,7 +95,7 @@ pub(crate) fn health_answer_with_wear(device: &mut FlashDevice, wear: &WearRepor
         "unsafe_shutdowns": identity.unsafe_shutdowns,
         "media_errors": stats.media_errors,
         "lost_logical_pages": lost,
-        "unproven_logical_pages": device.unproven_version_count(),
+        "unproven_logical_pages": device.possibly_stale_lpn_count(),
         "physical_media_bytes_written": stats.total_programs() * page_bytes,
         "physical_media_bytes_read": stats.total_reads() * page_bytes,
         "media_data_units_written": (stats.total_programs() * page_bytes).div_ceil(NVME_DATA_UNIT_BYTES),

@@ -1,13 +1,13 @@
-//! The feed of updates: one thread gathers an update of each device that clients look at, once a second, and sends it
-//! to all of them.
+//! The feed of dashboard updates. Once a second, one thread gathers an update of each device that clients look at, and
+//! sends it to these clients.
 //!
-//! The price of a client is one write that does not block; the price of a device is one update however many clients
-//! look at it, and nothing while nobody does. A client that does not take an event is sent no other until it has, and
-//! is disconnected after [`EVENT_SEND_TIMEOUT`]. So memory per client is bounded, and a slow client delays neither the
-//! device nor other clients.
+//! Each client costs one write that does not block. Each device costs one update, however many clients look at it, and
+//! nothing if no client does. A client gets the next event only after it has received the previous one. It is
+//! disconnected if it takes longer than [`EVENT_SEND_TIMEOUT`]. So memory per client is bounded, and a slow client
+//! delays neither the device nor other clients.
 //!
-//! The thread ends when the listening socket is closed and all clients are disconnected, because both hold the channel
-//! by which subscribers arrive.
+//! The thread ends when the listening socket is closed and all clients are disconnected. Only then have all senders of
+//! the channel for new subscribers been dropped.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -31,10 +31,10 @@ const UPDATE_INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// which one update uses its device. So updates take at most a hundredth of the device's time. The time between updates
 /// is at most [`UPDATE_INTERVAL_MAX`].
 const UPDATE_INTERVAL_PER_DEVICE_TIME: u32 = 100;
-/// Number of recent rounds of dashboard updates whose device times (times for which an update used its device) are
-/// kept. The shortest of these times counts as the cost of an update, because other programs on the processor only make
-/// updates slower.
-const KEPT_UPDATE_DEVICE_TIMES_MAX: usize = 8;
+/// Number of recent rounds of dashboard updates for which the feed remembers how long an update used its device. The
+/// shortest of these times counts as the cost of an update, because other programs on the processor can only make an
+/// update slower.
+const REMEMBERED_UPDATE_ROUNDS_MAX: usize = 8;
 /// Longest time that a dashboard client may take to receive an event (an update). After that it is disconnected.
 const EVENT_SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -112,7 +112,7 @@ impl UpdateFeed {
             feed_start: now,
             next_update_time: now,
             updates_made: 0,
-            slowest_device_time_by_round: VecDeque::new(),
+            longest_device_use_by_update_round: VecDeque::new(),
         };
         let thread = thread::Builder::new().name("dashboard".into()).spawn(move || sender.run());
         thread.expect("the system has room for a thread when the server starts");
@@ -140,9 +140,9 @@ struct UpdateSender {
     next_update_time: Instant,
     /// Number of dashboard updates made so far; each event carries the number of its update.
     updates_made: u64,
-    /// Device times of the last rounds of dashboard updates, newest first: for each round, the longest time for which
-    /// one update used its device.
-    slowest_device_time_by_round: VecDeque<Duration>,
+    /// For each of the last rounds of dashboard updates, newest first: the longest time for which one update used its
+    /// device.
+    longest_device_use_by_update_round: VecDeque<Duration>,
 }
 
 impl UpdateSender {
@@ -187,7 +187,7 @@ impl UpdateSender {
             let at_s = self.feed_start.elapsed().as_secs_f64();
             let event = update::gather_dashboard_update(&self.served_exports[export].device_queue).ok().map(
                 |update| {
-                    longest = longest.max(update.device_time_spent);
+                    longest = longest.max(update.device_use_duration);
                     self.updates_made += 1;
                     Arc::from(format!("id: {}\ndata: {}\n\n", self.updates_made, update.to_json(at_s)))
                 },
@@ -198,9 +198,9 @@ impl UpdateSender {
                     || event.as_ref().is_some_and(|event| subscriber.send_event(event, now))
             });
         }
-        self.slowest_device_time_by_round.truncate(KEPT_UPDATE_DEVICE_TIMES_MAX - 1);
-        self.slowest_device_time_by_round.push_front(longest);
-        let fastest = self.slowest_device_time_by_round.iter().min().copied().unwrap_or_default();
+        self.longest_device_use_by_update_round.truncate(REMEMBERED_UPDATE_ROUNDS_MAX - 1);
+        self.longest_device_use_by_update_round.push_front(longest);
+        let fastest = self.longest_device_use_by_update_round.iter().min().copied().unwrap_or_default();
         self.next_update_time = began
             + (fastest * UPDATE_INTERVAL_PER_DEVICE_TIME).clamp(UPDATE_INTERVAL_MIN, UPDATE_INTERVAL_MAX);
     }

@@ -3,8 +3,8 @@
 //! `GET /` is the page, `/dashboard.css` and `/dashboard.js` are its style and script, `/exports` lists the devices as
 //! JSON, and `/events/N` reports on the device of export N as server-sent events: one update per second (`feed`,
 //! `update`). The style and the functions that draw charts are those of the HTML reports. They belong to the crate that
-//! makes reports, and the program that starts the server passes them in as a [`SharedPageAssets`], so that this crate
-//! needs no simulator.
+//! makes reports, and the program that starts the server passes them in as a [`DashboardAndReportAssets`], so that this
+//! crate needs no simulator.
 //!
 //! The dashboard has no authentication. It can only be read, and only by this machine: it listens on loopback. A
 //! browser on this machine also shows pages of strangers, and two checks keep them out. A request whose `Host` is not
@@ -29,9 +29,10 @@ use crate::http::{self, Answer, Request};
 use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{ListenAddress, Socket};
 
-/// Most dashboard clients that receive updates at a time; a further client is refused with HTTP status 503.
+/// Maximum number of dashboard clients that receive updates at a time; a further client is refused with HTTP status
+/// 503.
 pub const UPDATE_SUBSCRIBERS_MAX: usize = 256;
-/// Most simultaneous HTTP connections to the dashboard that receive no updates, only single answers.
+/// Maximum number of simultaneous HTTP connections to the dashboard that receive no updates, only single answers.
 const NON_SUBSCRIBER_CONNECTIONS_MAX: usize = 64;
 /// Size of the send buffer, bytes, that the operating system keeps for a client that does not receive updates fast
 /// enough.
@@ -46,7 +47,7 @@ const SCRIPT_JS: &str = include_str!("dashboard.js");
 
 /// Style and scripts that the dashboard shares with the HTML pages of results.
 #[derive(Clone, Debug, Default)]
-pub struct SharedPageAssets {
+pub struct DashboardAndReportAssets {
     /// CSS style sheet that the dashboard shares with the HTML reports.
     pub style: String,
     /// JavaScript functions and classes that create HTML elements, charts and block maps on the dashboard and in the
@@ -62,7 +63,7 @@ impl Server<FlashDevice> {
     pub fn open_dashboard(
         &mut self,
         address: &ListenAddress,
-        shared_assets: &SharedPageAssets,
+        shared_assets: &DashboardAndReportAssets,
     ) -> Result<ListenAddress, ServeError> {
         self.open_dashboard_on(BoundListener::listen_at(address)?, shared_assets)
     }
@@ -74,13 +75,13 @@ impl Server<FlashDevice> {
     pub fn open_dashboard_on(
         &mut self,
         bound_listener: BoundListener,
-        shared_assets: &SharedPageAssets,
+        shared_assets: &DashboardAndReportAssets,
     ) -> Result<ListenAddress, ServeError> {
         let subscribers_max = UPDATE_SUBSCRIBERS_MAX.min(self.connections_max());
         let site = DashboardSite {
             served_exports: Arc::clone(self.served_exports()),
             feed: UpdateFeed::start(Arc::clone(self.served_exports())),
-            subscriber_limit: UpdateSubscriberLimit {
+            subscriber_limit: LimitedSubscriberSlots {
                 used_slots: Arc::default(),
                 max_slots: subscribers_max,
             },
@@ -105,7 +106,7 @@ struct DashboardSite {
     /// Handle to the thread that sends device updates to dashboard clients.
     feed: UpdateFeed,
     /// Limit on the number of clients that receive updates, with the slots in use.
-    subscriber_limit: UpdateSubscriberLimit,
+    subscriber_limit: LimitedSubscriberSlots,
     /// CSS style sheet that is sent for `/dashboard.css`.
     style: Arc<str>,
     /// JavaScript that is sent for `/dashboard.js`.
@@ -205,7 +206,7 @@ const EVENT_STREAM_CONTENT_TYPE: &str = "text/event-stream";
 enum DashboardAnswer {
     /// Complete HTTP answer: a page, style sheet, script or list.
     Whole(Answer),
-    /// Stream of updates of one export's device, sent to a client that has a slot.
+    /// Stream of updates of one export's device, sent to a client that got one of the limited slots for such streams.
     EventStream {
         /// Index of the export whose device the updates describe.
         export: usize,
@@ -214,16 +215,16 @@ enum DashboardAnswer {
     },
 }
 
-/// Limit on the number of dashboard clients that receive updates at a time, and the number of slots in use.
+/// Slots for dashboard clients that receive updates: their maximum number, and the number in use.
 #[derive(Clone)]
-struct UpdateSubscriberLimit {
+struct LimitedSubscriberSlots {
     /// Number of slots that connected clients use.
     used_slots: Arc<AtomicUsize>,
-    /// Most clients that may receive updates at a time.
+    /// Maximum number of clients that may receive updates at a time.
     max_slots: usize,
 }
 
-impl UpdateSubscriberLimit {
+impl LimitedSubscriberSlots {
     /// Takes one of the slots for clients that receive updates; the slot is free again when the returned value is
     /// dropped. `None` if all slots are taken.
     fn take_slot(&self) -> Option<UpdateSubscriberSlot> {

@@ -1,8 +1,8 @@
 //! A dashboard update of a device: counters, health, wear and the chart of its blocks, as JSON of bounded size.
 //!
 //! Counters and health are the reports of the control socket. The blocks are examined in steps, between which requests
-//! of clients are executed, so that a large device is not delayed for long. So the chart of a device that is written
-//! meanwhile is not of one moment; counters and health are.
+//! of clients are executed, so that a large device is not delayed for long. If the device is written meanwhile, the
+//! parts of the chart show different moments. Counters and health are read at one moment.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ use crate::control::report::{self, WearReport};
 use crate::device::FlashDevice;
 use crate::device_queue::{DeviceQueue, DeviceStopped};
 
-/// Most cells of the dashboard's block chart, two bytes each. On a device with more blocks, several consecutive blocks
-/// share a cell.
+/// Maximum number of cells of the dashboard's block chart, two bytes each. On a device with more blocks, several
+/// consecutive blocks share a cell.
 const BLOCK_CHART_CELLS_MAX: u32 = 2048;
 /// Number of blocks that one step of a dashboard update examines. Requests of clients are executed between steps. If
 /// one cell of the block chart stands for more blocks, a step examines the blocks of one cell.
@@ -26,10 +26,10 @@ pub(super) struct DashboardUpdate {
     stats: Value,
     /// Answer to the control command `health`: the health log.
     health: Value,
-    /// Examined blocks of the device: block chart and wear.
+    /// Result of the examination of all blocks: the block chart and the wear of the device.
     block_examination: BlockExamination,
-    /// Time for which the device was in use for the update.
-    pub(super) device_time_spent: Duration,
+    /// Wall-clock time for which making this update used the device.
+    pub(super) device_use_duration: Duration,
 }
 
 /// Gathers a dashboard update of the device behind `device_queue`.
@@ -53,8 +53,13 @@ impl DashboardUpdate {
     /// Encodes the dashboard update as one line of JSON. `at_s` is the time at which it was gathered, in seconds since
     /// the dashboard was opened.
     pub(super) fn to_json(&self, at_s: f64) -> String {
-        let BlockExamination { block_count: blocks, blocks_per_cell, block_chart_cells: cells, wear, .. } =
-            &self.block_examination;
+        let BlockExamination {
+            block_count: blocks,
+            blocks_per_chart_cell,
+            block_chart_cells: cells,
+            wear,
+            ..
+        } = &self.block_examination;
         let EraseHistogram { first_bin_start_erases, bin_width_erases, blocks_per_bin: by_erases } =
             EraseHistogram::of_erase_counts(wear.erase_counts.iter().copied());
         json!({
@@ -62,7 +67,7 @@ impl DashboardUpdate {
             "stats": self.stats,
             "health": self.health,
             "blocks": blocks,
-            "blocks_per_cell": blocks_per_cell,
+            "blocks_per_cell": blocks_per_chart_cell,
             "cells": cells,
             "wear": {
                 "first_erases": first_bin_start_erases,
@@ -79,7 +84,7 @@ struct BlockExamination {
     /// Number of blocks of the device.
     block_count: u32,
     /// Number of consecutive blocks for which one cell of the block chart stands.
-    blocks_per_cell: u32,
+    blocks_per_chart_cell: u32,
     /// Number of the first block that is not examined yet. The next call of [`BlockExamination::examine_next_blocks`]
     /// begins there.
     next_block_to_examine: u32,
@@ -87,8 +92,8 @@ struct BlockExamination {
     block_chart_cells: String,
     /// Wear of the blocks examined so far.
     wear: WearReport,
-    /// Time for which the examination has used the device so far.
-    device_time_spent: Duration,
+    /// Wall-clock time for which making the update has used the device so far.
+    device_use_duration: Duration,
 }
 
 impl BlockExamination {
@@ -97,11 +102,11 @@ impl BlockExamination {
         let blocks = device.device().geometry().blocks();
         let mut survey = Self {
             block_count: blocks,
-            blocks_per_cell: block_chart::blocks_per_chart_cell(blocks, BLOCK_CHART_CELLS_MAX),
+            blocks_per_chart_cell: block_chart::blocks_per_chart_cell(blocks, BLOCK_CHART_CELLS_MAX),
             next_block_to_examine: 0,
             block_chart_cells: String::new(),
             wear: WearReport::default(),
-            device_time_spent: Duration::ZERO,
+            device_use_duration: Duration::ZERO,
         };
         survey.examine_next_blocks(device);
         survey
@@ -111,19 +116,21 @@ impl BlockExamination {
     /// cells of the chart, except at the end of the device.
     fn examine_next_blocks(&mut self, device: &FlashDevice) {
         let began = Instant::now();
-        let cells = (BLOCKS_PER_EXAMINATION_STEP / self.blocks_per_cell).max(1);
-        let end =
-            self.next_block_to_examine.saturating_add(cells * self.blocks_per_cell).min(self.block_count);
+        let cells = (BLOCKS_PER_EXAMINATION_STEP / self.blocks_per_chart_cell).max(1);
+        let end = self
+            .next_block_to_examine
+            .saturating_add(cells * self.blocks_per_chart_cell)
+            .min(self.block_count);
         let store = device.device().ftl().store();
         block_chart::append_chart_cells(
             store,
             self.next_block_to_examine..end,
-            self.blocks_per_cell,
+            self.blocks_per_chart_cell,
             &mut self.block_chart_cells,
         );
         self.wear.add_blocks(device, self.next_block_to_examine..end);
         self.next_block_to_examine = end;
-        self.device_time_spent += began.elapsed();
+        self.device_use_duration += began.elapsed();
     }
 
     /// Makes a dashboard update of the completed examination, by adding the counters and the health of the device.
@@ -131,8 +138,8 @@ impl BlockExamination {
         let began = Instant::now();
         let (stats, health) =
             (report::stats_answer(device), report::health_answer_with_wear(device, &self.wear));
-        self.device_time_spent += began.elapsed();
-        let device_time = self.device_time_spent;
-        DashboardUpdate { stats, health, block_examination: self, device_time_spent: device_time }
+        self.device_use_duration += began.elapsed();
+        let device_time = self.device_use_duration;
+        DashboardUpdate { stats, health, block_examination: self, device_use_duration: device_time }
     }
 }

@@ -69,7 +69,9 @@ pub fn audit(directory: &Path) -> Result<AuditReport, ImageError> {
 /// As [`audit`].
 pub fn audit_backing(backing: impl Backing) -> Result<AuditReport, ImageError> {
     match report_panic_as_damage(|| examine_image(backing)) {
-        Err(ImageError::Damaged { findings, may_be_rescued }) => Ok(corrupt_report(findings, may_be_rescued)),
+        Err(ImageError::Damaged { findings, may_be_rescued }) => {
+            Ok(report_of_corrupt_image(findings, may_be_rescued))
+        }
         examined => examined,
     }
 }
@@ -78,7 +80,7 @@ pub fn audit_backing(backing: impl Backing) -> Result<AuditReport, ImageError> {
 fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
     let mut view = CopyOnWrite::new(backing);
     let found = FoundImage::read(&mut view, false)?;
-    let (opened, layout) = (found.open_report(), found.layout.clone());
+    let (opened, layout) = (found.report_on_opening(), found.layout.clone());
     let (image_header, config) = (found.image_header.clone(), found.config.clone());
     let loaded = found.load(&mut view, LoadMode { verifies_all_data: true, rescues: false })?;
     let repaired = opened.repaired_metadata_copies + loaded.repaired_metadata_copies;
@@ -112,7 +114,8 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
     Ok(report)
 }
 
-/// Examines the recovered device of an image (lost pages, conservation laws), and adds the findings to `report`.
+/// Examines the recovered device of an image: lists lost pages, and compares its counters with a recount. Adds the
+/// findings to `report`.
 fn examine_device(
     recovered: RecoveredDevice,
     damaged_pages: Vec<Ppn>,
@@ -130,8 +133,8 @@ fn examine_device(
     report.findings.extend(device.check().err());
 }
 
-/// Returns the logical pages that are lost by damage, each with its unreadable flash page. `damaged` are the pages that
-/// this audit found damaged; damage of earlier sessions is included.
+/// Returns all logical pages that are lost by damage, each with its unreadable flash page. `damaged` are the flash
+/// pages that this audit found damaged. The result also includes pages lost in earlier sessions.
 fn lost_pages(device: &mut LiveDevice, damaged: &[Ppn]) -> Vec<(Lpn, Ppn)> {
     for &ppn in damaged {
         device.report_unreadable_page(ppn);
@@ -147,7 +150,7 @@ fn loss_sentences(lost: &[(Lpn, Ppn)], image_header: &ImageHeader) -> Vec<String
 
 /// Returns the audit report of an image that could not be examined because of the damage `findings`. All counts in this
 /// report are 0.
-fn corrupt_report(findings: Vec<String>, may_be_rescued: bool) -> AuditReport {
+fn report_of_corrupt_image(findings: Vec<String>, may_be_rescued: bool) -> AuditReport {
     AuditReport {
         verdict: AuditVerdict::Corrupt,
         findings,

@@ -28,8 +28,8 @@ pub trait Backing: Debug + Send + 'static {
     /// Errors of the operating system; a range that reaches beyond the end of the file.
     fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Writes all of `bytes` at byte `offset` of the file, and extends the file if necessary. After an error, the first
-    /// of the bytes may be written.
+    /// Writes all of `bytes` at byte `offset` of the file, and extends the file if necessary. After an error, a first
+    /// part of `bytes` may have been written.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -561,9 +561,12 @@ impl<B: Backing> CopyOnWrite<B> {
     }
 }
 
-/// Splits a range of bytes into the 4-KiB pieces that it touches. Each item has the piece number, the first byte within
-/// the piece, the first byte within the range, and the number of bytes.
-fn split_into_pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
+/// Splits a range of a file into the 4-KiB pieces of a copy-on-write view that it touches. Each item has the piece
+/// number, the first byte within the piece, the first byte within the range, and the number of bytes.
+fn split_into_copy_on_write_pieces(
+    offset: u64,
+    len: usize,
+) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let end = offset + len as u64;
     (offset / COPY_ON_WRITE_PIECE_BYTES..end.div_ceil(COPY_ON_WRITE_PIECE_BYTES)).map(move |at| {
         let (from, to) =
@@ -574,7 +577,7 @@ fn split_into_pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usiz
 
 impl<B: Backing> Backing for CopyOnWrite<B> {
     fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        for (at, within, from, len) in split_into_pieces(offset, bytes.len()) {
+        for (at, within, from, len) in split_into_copy_on_write_pieces(offset, bytes.len()) {
             let into = &mut bytes[from..from + len];
             match self.changed_pieces.get(&(file, at)) {
                 Some(piece) => into.copy_from_slice(&piece[within..within + len]),
@@ -592,7 +595,7 @@ impl<B: Backing> Backing for CopyOnWrite<B> {
     }
 
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-        for (at, within, from, len) in split_into_pieces(offset, bytes.len()) {
+        for (at, within, from, len) in split_into_copy_on_write_pieces(offset, bytes.len()) {
             if !self.changed_pieces.contains_key(&(file, at)) {
                 let piece = self.load_piece(file, at)?;
                 self.changed_pieces.insert((file, at), piece);

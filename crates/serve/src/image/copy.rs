@@ -100,11 +100,13 @@ pub(super) fn copy_contents(
     }
 }
 
-/// Returns the error for an operation of the operating system that was refused and ended the copy, if there was one.
-/// The engine reports such a refusal only as a failure of the medium.
+/// The engine reports such an error only as a failure of the medium.
 fn os_refusal_of_new_image(device: &LiveDevice) -> Option<ImageError> {
     let refused = device.medium().unresolved_write_error()?;
-    Some(ImageError::IoWhileInUse { refusal: refused.refusal.clone(), is_disk_full: refused.is_disk_full })
+    Some(ImageError::IoWhileInUse {
+        cause_message: refused.cause_message.clone(),
+        is_disk_full: refused.is_disk_full,
+    })
 }
 
 /// Returns the specification of the new image: that of the original with the changes applied, and with a flash geometry
@@ -166,7 +168,7 @@ fn copy_pages(
             }
             Err(error) if skips_lost_pages && error.is_media_error() => lost.push(lpn),
             Err(error) if error.is_media_error() => {
-                return Err(ImageError::LostPage { refusal: error.to_string() });
+                return Err(ImageError::LostPage { cause_message: error.to_string() });
             }
             Err(error) => return Err(error.into()),
         }
@@ -215,7 +217,7 @@ mod tests {
 
     /// Bug: a copy whose files could not all be copied left its directory behind.
     #[test]
-    fn a_copy_of_the_files_of_an_image_that_fails_leaves_nothing() {
+    fn a_failed_copy_of_the_files_of_an_image_leaves_no_directory() {
         let folder = tempfile::tempdir().unwrap();
         let (image, to) = (folder.path().join("image"), folder.path().join("copy"));
         drop(OpenImageFiles::create(&image).unwrap());

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wearwell::DeviceOptions;
 use wearwell::design::{MappingPart, Parts};
-use wearwell::nand::{RetainedFields, SimNand};
+use wearwell::nand::{RetainedPageFields, SimNand};
 use wearwell_config::Config;
 
 use super::backing::{Backing, OpenImageFiles, require_permitted_file_size};
@@ -13,7 +13,7 @@ use super::error::ImageError;
 use super::image_file::ImageFile;
 use super::journal::Journal;
 use super::layout::{
-    BlockHealth, BlockRecord, Durability, ImageHeader, Layout, STATE_SECTOR_BYTES, SessionRecord,
+    BlockHealth, BlockRecord, DEVICE_STATE_SECTOR_BYTES, Durability, ImageHeader, Layout, SessionRecord,
 };
 use super::metadata_copy::METADATA_COPIES;
 use super::{io_error, parts_and_endurance_cycles_of};
@@ -61,7 +61,7 @@ impl ImageSpecification {
         require_memory(&parts, &image_header)?;
         // The device is built once in RAM, so that a design that does not fit is refused before files are created.
         let trial: Box<dyn Medium> =
-            Box::new(SimNand::new(geometry, RetainedFields::default()).with_nvram(nvram_bytes));
+            Box::new(SimNand::new(geometry, RetainedPageFields::default()).with_nvram(nvram_bytes));
         let options = DeviceOptions { buffer: config.configured_write_buffer() };
         LiveDevice::new(trial, image_header.logical_pages, &parts, options)?;
         Ok(image_header)
@@ -170,7 +170,7 @@ fn write_image_files(
     };
     let mut writer = MetadataWriter { backing, layout: &layout, written_bytes: 0, progress };
     writer.write_blank_metadata()?;
-    writer.write_state_words(&Journal::with_state_words(state))?;
+    writer.write_device_state_words(&Journal::with_device_state_words(state))?;
     writer.write_both_copies(ImageFile::Session, &session.encode(image_header.checksum_salt), 0)?;
     // The last byte is written, so that the file has its full length and pages that were never programmed take no
     // space.
@@ -217,9 +217,9 @@ fn write_image_header(
     sync_image_files(backing, &[file])
 }
 
-/// Bytes of metadata that are written at a time when an image is created, the size in which metadata is read and
-/// written later. Larger writes would make the page cache use large folios. A file system that walks all blocks of a
-/// folio then makes every later write of 64 bytes several times as expensive.
+/// Size of each metadata write during the creation of an image, bytes. It equals the size of later reads and writes of
+/// metadata. Larger writes would make the page cache use large folios. A file system that walks all blocks of a folio
+/// then makes every later write of 64 bytes several times as expensive.
 const METADATA_PIECE_BYTES: usize = 4096;
 
 /// Writer of the metadata of a new image, which can write both copies: the one in its own file and the one in the
@@ -244,15 +244,15 @@ impl<B: Backing> MetadataWriter<'_, B> {
     /// Writes metadata to `file` and to the mirror, and calls the progress callback from time to time.
     fn write_both_copies(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), ImageError> {
         /// Number of 4-KiB pieces of metadata after which the progress callback is called again.
-        const PIECES_PER_PROGRESS_REPORT: u64 = 1 << 12;
+        const METADATA_PIECES_PER_PROGRESS_REPORT: u64 = 1 << 12;
         for side in METADATA_COPIES {
             let (file, offset) = side.location_of(self.layout, file, offset);
             self.write(file, bytes, offset)?;
         }
         let before = self.written_bytes / METADATA_PIECE_BYTES as u64;
         self.written_bytes += bytes.len() as u64;
-        if self.written_bytes / METADATA_PIECE_BYTES as u64 / PIECES_PER_PROGRESS_REPORT
-            != before / PIECES_PER_PROGRESS_REPORT
+        if self.written_bytes / METADATA_PIECE_BYTES as u64 / METADATA_PIECES_PER_PROGRESS_REPORT
+            != before / METADATA_PIECES_PER_PROGRESS_REPORT
         {
             let all = self.layout.bytes_before_spare_areas()
                 + self.layout.nvram_file_bytes()
@@ -277,14 +277,16 @@ impl<B: Backing> MetadataWriter<'_, B> {
         Ok(())
     }
 
-    /// Writes all sectors of state words (NVRAM and blocks), and the first record of the journal.
-    fn write_state_words(&mut self, journal: &Journal) -> Result<(), ImageError> {
-        /// Number of sectors of state words (512 bytes each) that are written in one write.
-        const STATE_SECTORS_PER_WRITE: usize = METADATA_PIECE_BYTES / STATE_SECTOR_BYTES;
-        for from in (0..self.layout.state_sector_count()).step_by(STATE_SECTORS_PER_WRITE) {
-            let to = self.layout.state_sector_count().min(from + STATE_SECTORS_PER_WRITE as u64);
-            let bytes = journal.encode_state_sectors(self.layout, from, to);
-            self.write_both_copies(ImageFile::Nvram, &bytes, from * STATE_SECTOR_BYTES as u64)?;
+    /// Writes all sectors of the file `nvram`, which hold the NVRAM and the state of each block, and the first record
+    /// of the journal.
+    fn write_device_state_words(&mut self, journal: &Journal) -> Result<(), ImageError> {
+        /// Number of sectors of the file `nvram` (512 bytes each) that are written in one write.
+        const DEVICE_STATE_SECTORS_PER_WRITE: usize = METADATA_PIECE_BYTES / DEVICE_STATE_SECTOR_BYTES;
+        for from in (0..self.layout.device_state_sector_count()).step_by(DEVICE_STATE_SECTORS_PER_WRITE) {
+            let to =
+                self.layout.device_state_sector_count().min(from + DEVICE_STATE_SECTORS_PER_WRITE as u64);
+            let bytes = journal.encode_device_state_sectors(self.layout, from, to);
+            self.write_both_copies(ImageFile::Nvram, &bytes, from * DEVICE_STATE_SECTOR_BYTES as u64)?;
         }
         self.write_both_copies(ImageFile::Journal, &Journal::encode_first_record(self.layout), 0)
     }

@@ -26,13 +26,13 @@ pub enum ImageError {
     },
     /// The operating system refused an operation on a file of an image while its device was used.
     #[error(
-        "the files of the image cannot be used: {refusal}; {advice} and try again",
+        "the files of the image cannot be used: {cause_message}; {advice} and try again",
         advice = if *.is_disk_full { "free some space, or raise the quota or file-size limit," } else { "remove the \
                                                                                                          cause" }
     )]
     IoWhileInUse {
         /// Sentence that states which operation failed on which file, and why.
-        refusal: String,
+        cause_message: String,
         /// Whether the disk is full, or a quota or a limit on the size of files is reached.
         is_disk_full: bool,
     },
@@ -103,21 +103,21 @@ pub enum ImageError {
         /// Whether a rescue can begin: the image header is readable and the image has the version of this program.
         may_be_rescued: bool,
     },
-    /// The image is so damaged that for no logical page it can be proven which version is the newest.
+    /// The image is so damaged that no logical page is certain to have its newest version.
     #[error("nothing of the image can be rescued: {}; restore the image from a copy", join_findings(.findings))]
-    NoProvenPage {
-        /// Reasons why nothing can be rescued, one sentence each: damage, or why no page can be proven to be the
-        /// newest.
+    NoPageProvablyNewest {
+        /// Reasons why nothing can be rescued, one sentence each: damage, or why no page is certain to have its newest
+        /// version.
         findings: Vec<String>,
     },
     /// A logical page that is lost prevents the copying of the image.
     #[error(
-        "the image cannot be copied as it is: {refusal}; or leave lost pages out, so that they read as zeros in the \
-         new image: `wearwell copy --leave-lost-out`"
+        "the image cannot be copied as it is: {cause_message}; or leave lost pages out, so that they read as zeros in \
+         the new image: `wearwell copy --leave-lost-out`"
     )]
     LostPage {
-        /// Beginning of the message: which logical page is lost, and how to use it again.
-        refusal: String,
+        /// First part of the message: which logical page is lost, and how to use it again.
+        cause_message: String,
     },
     /// The memory of the server machine, or the limit of this process, is too small for the device of a new image.
     #[error(
@@ -155,7 +155,7 @@ impl ImageError {
 
     /// Whether the request is the cause of the error: it asks for something that is impossible or exists already.
     /// Otherwise the system or the image is the cause, and the same request may succeed later.
-    pub fn is_wrong_request(&self) -> bool {
+    pub fn is_caused_by_request(&self) -> bool {
         match self {
             Self::DirectoryNotEmpty { .. }
             | Self::Unfinished
@@ -168,7 +168,7 @@ impl ImageError {
             | Self::MissingFile { .. }
             | Self::InUse { .. }
             | Self::Damaged { .. }
-            | Self::NoProvenPage { .. }
+            | Self::NoPageProvablyNewest { .. }
             | Self::LostPage { .. }
             | Self::InsufficientMemory { .. }
             | Self::Device(_) => false,

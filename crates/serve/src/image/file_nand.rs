@@ -3,25 +3,26 @@
 //! The rules are those of [`SimNand`]: it checks every operation and holds OOB and wear of all pages in RAM (28 bytes
 //! per page, and 16 more here, for the checksums of the data and for the journal). The files hold the durable state. A
 //! program writes the spare area, then the data, then the OOB record, whose write completes the program. An erase
-//! writes the state word of its block with the next erase count, which makes all pages of the block erased at once. A
-//! store to NVRAM writes a state word too. Each of the three is completed by one write that cannot be torn, so the end
-//! of the process leaves an operation either not begun or done. All metadata is written twice
-//! ([`metadata_copy`](super::metadata_copy)).
+//! writes the *state word* of its block (8 bytes of the file `nvram`) with the next erase count, which makes all pages
+//! of the block erased at once. A store to NVRAM writes a word of the same file. Each of the three is completed by one
+//! write that cannot be torn, so the end of the process leaves an operation either not begun or done. All metadata is
+//! written twice ([`metadata_copy`](super::metadata_copy)).
 //!
 //! Operations are not written one by one. They wait in an [`OperationBatch`] until
 //! [`FileNand::write_operations_to_files`], which is called before requests are acknowledged. Programs of adjacent
 //! pages of a block become one write of data and one of OOB records. All data is written before all OOB records, and
 //! all of these before the one [`Journal`] record that makes them valid, together with the NVRAM words and erases of
-//! the batch. What may rely on an erase ends the batch before it is added: a program of the erased block, and one of
+//! the batch. A program that relies on an erase in the batch begins a new batch: a program of the erased block, or of
 //! metadata. The price is a copy of every page in RAM, and that the order of programs within one batch is not kept,
 //! which recovery tolerates.
 //!
-//! In a `host` session the flash file is synced before the journal record is written, and the journal after it, so that
-//! nothing on the disk needs data that an erase destroys. An erase does not make a sync: one sync is made for those
-//! that wait when the batch ends, or when more blocks wait than [`FileNand::set_max_waiting_erases_per_pool`] allows.
-//! The states in which a crash of the server machine may leave programs since the last sync are described in `load`.
-//! The mirror is synced when the journal turns (begins its other area) and when the image is closed: after a crash of
-//! the server machine it may lag, and is repaired when the image is opened.
+//! With durability `host`, the flash file is synced before the journal record is written, and the journal after it, so
+//! that nothing on the disk needs data that an erase destroys. An erase does not cause a sync of its own. One sync
+//! covers all waiting erases: when the batch ends, or when more blocks wait than
+//! [`FileNand::set_max_waiting_erases_per_pool`] allows. The states in which a crash of the server machine may leave
+//! programs since the last sync are described in `load`. The mirror is synced when the journal turns (begins its other
+//! area) and when the image is closed. After a crash of the server machine the mirror may lag, and is repaired when the
+//! image is opened.
 //!
 //! The engine never sees that the operating system refuses a write (disk full, for example): the batches wait, and
 //! [`FileNand::write_operations_to_files`] returns the reason and tries again at its next call. A sync that failed
@@ -44,15 +45,15 @@ use super::error::ImageError;
 use super::image_file::ImageFile;
 use super::journal::Journal;
 use super::layout::{
-    BATCH_END_CHANGED_WORDS, BlockHealth, BlockRecord, Durability, FIXED_RECORD_BYTES, Layout, OobRecord,
-    OobSlot, SessionRecord,
+    BATCH_CHANGED_WORDS_THRESHOLD, BlockHealth, BlockRecord, Durability, Layout, METADATA_RECORD_BYTES,
+    OobRecord, OobSlot, SessionRecord,
 };
 use super::load::{LoadedFlash, PageCrcAndSpareLength, read_spare};
 use super::metadata_copy::{
     METADATA_COPIES, PageToVerify, VerifiedPage, is_page_local_read_error, read_verified_page,
     repair_differing_copies,
 };
-use super::operation_batch::{OperationBatch, PageProgram, RunBuffers};
+use super::operation_batch::{OperationBatch, PageProgram, PageRunBuffers};
 use crate::device_error::FileIoError;
 use crate::live_device::LiveDevice;
 use crate::medium::Medium;
@@ -64,9 +65,9 @@ const PAGES_PER_READ_MAX: usize = 256;
 const WAITING_PROGRAM_THRESHOLD_BYTES: usize = 2 << 20;
 /// Number of waiting batches of operations from which on all of them are written to the files.
 const WAITING_BATCHES_WRITE_THRESHOLD: usize = 8;
-/// Number of written page bytes after which, in a session of durability `host`, the disk is asked to begin writing them
-/// ahead of the next sync.
-const BEGIN_SYNC_THRESHOLD_BYTES: usize = 1 << 20;
+/// Number of written page bytes after which, in a session of durability `host`, the operating system is asked to begin
+/// writing them to the disk, ahead of the next sync.
+const WRITEBACK_REQUEST_THRESHOLD_BYTES: usize = 1 << 20;
 
 /// Files of an image that are written while the image is in use, except the session file.
 const MEDIUM_FILES: [ImageFile; 4] =
@@ -90,27 +91,28 @@ pub struct FileNand<B = OpenImageFiles> {
     /// operations are added to the last batch. There is always a last batch.
     waiting_batches: VecDeque<OperationBatch>,
     /// Buffers of page runs (adjacent pages) that were written to the files, kept for later runs.
-    run_buffers: RunBuffers,
+    page_run_buffers: PageRunBuffers,
     /// Number of bytes of pages whose programs wait to be written to the files.
     waiting_program_bytes: usize,
     /// Blocks whose erase waits in the last batch of operations. A program of such a block begins another batch.
     waiting_erases: WaitingErases,
-    /// Journal of the image: the log of changes of the state words (NVRAM and blocks).
+    /// Journal of the image: a log of the changes of NVRAM words and of the 8-byte state of each block.
     journal: Journal,
     /// Numbers of the blocks that hold metadata of the engine, whose data is stored twice.
     metadata_blocks: BTreeSet<u32>,
     /// For each file, whether it was written to since its last sync.
     has_unsynced_writes: [bool; ImageFile::ALL.len()],
-    /// Last file operation that the operating system refused; `None` once an operation on the files has succeeded
+    /// Error of the last file operation that the operating system refused; `None` once a file operation has succeeded
     /// again.
-    unresolved_refusal: Option<FileIoError>,
+    unresolved_file_error: Option<FileIoError>,
     /// Numbers of the pages whose data was found damaged when they were read in this session.
     damaged_ppns: BTreeSet<u32>,
     /// Whether an erase returns the file space of its block to the file system (by punching a hole). The caller changes
     /// this from operation to operation.
     punches_erased_blocks: bool,
-    /// Number of page bytes written since the disk was last asked to begin writing ahead of a sync.
-    bytes_since_begin_sync: usize,
+    /// Number of page bytes written since the operating system was last asked to begin writing to the disk ahead of a
+    /// sync.
+    bytes_since_writeback_request: usize,
 }
 
 /// Blocks whose erase waits, counted for each pool (a plane, or the planes over which superblocks extend).
@@ -118,9 +120,10 @@ pub struct FileNand<B = OpenImageFiles> {
 struct WaitingErases {
     /// Numbers of the blocks whose erase waits.
     waiting_blocks: BTreeSet<u32>,
-    /// Number of blocks in each pool whose erase waits.
+    /// For each pool, the number of its blocks whose erase waits.
     waiting_blocks_per_pool: Vec<u32>,
-    /// Most blocks of one pool whose erase may wait in one batch of operations. If it is 0, every erase ends the batch.
+    /// Maximum number of blocks of one pool whose erase may wait in one batch of operations. If it is 0, every erase
+    /// ends the batch.
     max_waiting_blocks_per_pool: u32,
 }
 
@@ -132,7 +135,7 @@ impl WaitingErases {
         self.waiting_blocks_per_pool[pool] += 1;
     }
 
-    /// Whether more erases of one pool wait than may wait together.
+    /// Whether the number of waiting erases exceeds the limit in some pool.
     fn has_too_many_blocks(&self) -> bool {
         self.waiting_blocks_per_pool.iter().any(|&count| count > self.max_waiting_blocks_per_pool)
     }
@@ -156,16 +159,16 @@ impl<B: Backing> FileNand<B> {
             page_crcs_and_spare_lengths: guards,
             session,
             waiting_batches: VecDeque::from([OperationBatch::new(journal.last_record_number() + 1)]),
-            run_buffers: RunBuffers::default(),
+            page_run_buffers: PageRunBuffers::default(),
             waiting_program_bytes: 0,
             waiting_erases: WaitingErases { waiting_blocks_per_pool: of_pool, ..WaitingErases::default() },
             journal,
             metadata_blocks: BTreeSet::new(),
             has_unsynced_writes: [true; ImageFile::ALL.len()],
-            unresolved_refusal: None,
+            unresolved_file_error: None,
             damaged_ppns: BTreeSet::new(),
             punches_erased_blocks: false,
-            bytes_since_begin_sync: 0,
+            bytes_since_writeback_request: 0,
         };
         nand.restore_block_state();
         nand
@@ -176,8 +179,8 @@ impl<B: Backing> FileNand<B> {
     fn restore_block_state(&mut self) {
         for block in (0..self.layout.geometry.blocks()).map(BlockId) {
             let (record, first) = (self.block_record(block), self.layout.geometry.first_page(block));
-            let index = self.layout.block_word_index(block);
-            let counted = BlockRecord::decode(self.journal.state_words()[index as usize]);
+            let index = self.layout.block_state_word_index(block);
+            let counted = BlockRecord::decode(self.journal.device_state_words()[index as usize]);
             if counted.is_some_and(|counted| counted.programmed_pages < record.programmed_pages) {
                 self.last_batch_mut().word_changes.set(index, record.encode());
             }
@@ -231,12 +234,12 @@ impl<B: Backing> FileNand<B> {
             if nand.durability() == Durability::Host {
                 nand.sync_files(&MEDIUM_FILES)?;
             }
-            nand.write_session()
+            nand.write_session_record()
         })
     }
 
     /// Writes the session record of the present session to both copies, and syncs them.
-    fn write_session(&mut self) -> Result<(), FileIoError> {
+    fn write_session_record(&mut self) -> Result<(), FileIoError> {
         let bytes = self.session.encode(self.layout.checksum_salt);
         self.write_both_copies(ImageFile::Session, &bytes, 0)?;
         self.sync_files(&[ImageFile::Session, ImageFile::Mirror])
@@ -303,8 +306,8 @@ impl<B: Backing> FileNand<B> {
         self.backing
     }
 
-    /// Runs `work`, which writes to files immediately. If the operating system refuses the write, the refusal is kept
-    /// in `unresolved_refusal`, and `NandError::PowerLost` is returned, which stops the engine.
+    /// Runs `work`, which writes to files immediately. If the operating system refuses the write, the error is kept in
+    /// `unresolved_file_error`, and `NandError::PowerLost` is returned, which stops the engine.
     fn run_file_write(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<(), FileIoError>,
@@ -313,10 +316,10 @@ impl<B: Backing> FileNand<B> {
         self.record_file_io_outcome(done).map_err(|_| NandError::PowerLost)
     }
 
-    /// Keeps the error of a file operation as the unresolved refusal, or forgets the last refusal if the operation
+    /// Keeps the error of a file operation as the unresolved error, or forgets the last error if the operation
     /// succeeded. Returns the outcome unchanged.
     fn record_file_io_outcome(&mut self, done: Result<(), FileIoError>) -> Result<(), FileIoError> {
-        self.unresolved_refusal = done.clone().err();
+        self.unresolved_file_error = done.clone().err();
         done
     }
 
@@ -342,10 +345,10 @@ impl<B: Backing> FileNand<B> {
             }
             (false, false) => "the next request that writes repeats the write",
         };
-        let refusal = format!("cannot {doing} {place}: {error}");
+        let cause_message = format!("cannot {doing} {place}: {error}");
         FileIoError {
-            message: format!("{refusal}; {advice}"),
-            refusal,
+            message: format!("{cause_message}; {advice}"),
+            cause_message,
             is_disk_full: is_full,
             needs_image_reopen: is_final,
         }
@@ -410,7 +413,9 @@ impl<B: Backing> FileNand<B> {
     /// `host` only the programs of the last batch are written, because its journal record would need a sync that was
     /// not asked for.
     fn write_waiting_operations(&mut self) -> Result<(), FileIoError> {
-        if let Some(refused) = self.unresolved_refusal.as_ref().filter(|refused| refused.needs_image_reopen) {
+        if let Some(refused) =
+            self.unresolved_file_error.as_ref().filter(|refused| refused.needs_image_reopen)
+        {
             return Err(refused.clone());
         }
         while self.waiting_batches.len() > 1 {
@@ -436,8 +441,8 @@ impl<B: Backing> FileNand<B> {
         let mut written = self.write_programs(&batch);
         if written.is_ok() {
             self.waiting_program_bytes -= batch.programmed_data_bytes;
-            self.count_written_bytes_and_begin_sync(batch.programmed_data_bytes);
-            batch.remove_programs(&mut self.run_buffers);
+            self.count_written_bytes_and_request_writeback(batch.programmed_data_bytes);
+            batch.remove_programs(&mut self.page_run_buffers);
             if writes_journal_record && !batch.is_empty() {
                 written = self.write_journal_record(&batch);
                 if written.is_ok() {
@@ -451,12 +456,15 @@ impl<B: Backing> FileNand<B> {
         written
     }
 
-    /// Adds `bytes` to the count of page bytes written. In a session of durability `host`, from time to time asks the
-    /// disk to begin writing these bytes, so that the next sync takes less time.
-    fn count_written_bytes_and_begin_sync(&mut self, bytes: usize) {
-        self.bytes_since_begin_sync += bytes;
-        if self.durability() == Durability::Host && self.bytes_since_begin_sync > BEGIN_SYNC_THRESHOLD_BYTES {
-            self.bytes_since_begin_sync = 0;
+    /// Adds `bytes` to the count of page bytes written. In a session of durability `host` (writes survive a crash of
+    /// the server machine), asks the operating system from time to time to begin writing these bytes to the disk, so
+    /// that the next sync takes less time.
+    fn count_written_bytes_and_request_writeback(&mut self, bytes: usize) {
+        self.bytes_since_writeback_request += bytes;
+        if self.durability() == Durability::Host
+            && self.bytes_since_writeback_request > WRITEBACK_REQUEST_THRESHOLD_BYTES
+        {
+            self.bytes_since_writeback_request = 0;
             self.backing.begin_sync(ImageFile::Flash);
         }
     }
@@ -497,8 +505,9 @@ impl<B: Backing> FileNand<B> {
             self.journal.last_record_number() + 1,
             "each batch has one record of the journal"
         );
-        let append = self.journal.prepare_append(&self.layout, batch.word_changes.last_word_values(), syncs);
-        if let Some((offset, sectors)) = &append.sector_write {
+        let append =
+            self.journal.prepare_append(&self.layout, batch.word_changes.last_value_by_word(), syncs);
+        if let Some((offset, sectors)) = &append.nvram_offset_and_sector_bytes {
             self.write_both_copies(ImageFile::Nvram, sectors, *offset)?;
         }
         if syncs && append.begins_other_area {
@@ -506,7 +515,7 @@ impl<B: Backing> FileNand<B> {
         } else if syncs {
             self.sync_files(&[ImageFile::Flash])?;
         }
-        let (offset, record) = &append.record_write;
+        let (offset, record) = &append.journal_offset_and_record_bytes;
         self.write_both_copies(ImageFile::Journal, record, *offset)?;
         if syncs {
             self.sync_files(&[ImageFile::Journal])?;
@@ -532,13 +541,13 @@ impl<B: Backing> FileNand<B> {
 
     /// Writes all waiting operations to the files if too many wait. Called after each operation that was added.
     fn write_if_too_many_operations_wait(&mut self) {
-        if self.last_batch_mut().word_changes.len() as u64 > BATCH_END_CHANGED_WORDS {
+        if self.last_batch_mut().word_changes.len() as u64 > BATCH_CHANGED_WORDS_THRESHOLD {
             self.end_last_batch();
         }
         let is_too_much = self.waiting_program_bytes > WAITING_PROGRAM_THRESHOLD_BYTES
             || self.waiting_batches.len() > WAITING_BATCHES_WRITE_THRESHOLD;
-        if is_too_much && self.unresolved_refusal.is_none() {
-            // The next `write_deferred_step` reports the refusal.
+        if is_too_much && self.unresolved_file_error.is_none() {
+            // The next `execute_next_deferred_map_write` reports the error.
             let written = self.write_waiting_operations();
             let _ = self.record_file_io_outcome(written);
         }
@@ -569,16 +578,16 @@ impl<B: Backing> FileNand<B> {
             is_metadata,
         };
         let (batch, room) =
-            (self.waiting_batches.back_mut().expect("there is always one"), &mut self.run_buffers);
+            (self.waiting_batches.back_mut().expect("there is always one"), &mut self.page_run_buffers);
         batch.add_program(ppn, &page, room);
         self.update_state_after_program(ppn, &record);
     }
 
-    /// Updates the state in RAM after a program was added to the last batch: the state word of the block, the number of
-    /// waiting bytes, and the page's checksum.
+    /// Updates the state in RAM after a program was added to the newest batch of operations that wait to be written:
+    /// the block's state word, the number of bytes that wait, and the page's checksum.
     fn update_state_after_program(&mut self, ppn: Ppn, record: &OobRecord) {
         let block = self.block_of(ppn);
-        let (index, word) = (self.layout.block_word_index(block), self.block_record(block).encode());
+        let (index, word) = (self.layout.block_state_word_index(block), self.block_record(block).encode());
         self.last_batch_mut().word_changes.set(index, word);
         self.waiting_program_bytes += self.layout.geometry.page_bytes as usize;
         self.page_crcs_and_spare_lengths[ppn.index()] = PageCrcAndSpareLength {
@@ -620,7 +629,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Returns data and spare bytes of a page whose program waits to be written to the files; `None` if no program of
     /// the page waits.
-    fn find_waiting_page(&self, ppn: Ppn) -> Option<(&[u8], &[u8])> {
+    fn find_page_awaiting_write(&self, ppn: Ppn) -> Option<(&[u8], &[u8])> {
         if self.waiting_program_bytes == 0 {
             return None;
         }
@@ -637,7 +646,7 @@ impl<B: Backing> FileNand<B> {
             self.damaged_ppns.insert(ppn.0);
             return NandError::Uncorrectable(ppn);
         }
-        self.unresolved_refusal = Some(self.file_io_error_of("read", ImageFile::Flash, error));
+        self.unresolved_file_error = Some(self.file_io_error_of("read", ImageFile::Flash, error));
         NandError::PowerLost
     }
 
@@ -645,7 +654,7 @@ impl<B: Backing> FileNand<B> {
     fn load_oob_record(&self, ppn: Ppn) -> Option<OobRecord> {
         let block_erase_count = self.flash_model.erase_count(self.block_of(ppn));
         METADATA_COPIES.into_iter().find_map(|side| {
-            let (mut bytes, at) = ([0; FIXED_RECORD_BYTES], self.layout.oob_record_offset(ppn));
+            let (mut bytes, at) = ([0; METADATA_RECORD_BYTES], self.layout.oob_record_offset(ppn));
             if !side.read_metadata(&self.backing, &self.layout, ImageFile::Flash, &mut bytes, at) {
                 return None;
             }
@@ -663,7 +672,7 @@ impl<B: Backing> FileNand<B> {
         if spare_bytes == 0 {
             return Ok(Vec::new());
         }
-        if let Some((_, spare)) = self.find_waiting_page(ppn) {
+        if let Some((_, spare)) = self.find_page_awaiting_write(ppn) {
             return Ok(spare[..usize::from(spare_bytes)].to_vec());
         }
         let Some(record) = self.load_oob_record(ppn) else { return Err(NandError::Uncorrectable(ppn)) };
@@ -677,7 +686,7 @@ impl<B: Backing> FileNand<B> {
     fn load_page(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
         let PageCrcAndSpareLength { data_and_spare_crc, spare_bytes } =
             self.page_crcs_and_spare_lengths[ppn.index()];
-        if let Some((data, spare)) = self.find_waiting_page(ppn) {
+        if let Some((data, spare)) = self.find_page_awaiting_write(ppn) {
             return Ok([data, &spare[..usize::from(spare_bytes)]].concat());
         }
         let block = self.block_of(ppn);
@@ -716,17 +725,17 @@ impl<B: Backing> FileNand<B> {
         NandError::Uncorrectable(ppn)
     }
 
-    /// Compares the data that was read of a page without spare bytes with the checksum of the page. If the data does
-    /// not match, the page is recorded as damaged.
+    /// Compares data with the checksum of its page, which has no spare bytes. If they do not match, the page is
+    /// recorded as damaged.
     fn verify_page_data(&mut self, ppn: Ppn, data: &[u8]) -> Result<(), NandError> {
         if self.matches_checksum(ppn, data, &[]) { Ok(()) } else { Err(self.record_damaged_page(ppn)) }
     }
 
-    /// Whether one read from the flash file may return a page together with its neighbours. This holds if its program
+    /// Whether one read from the flash file may return a page together with adjacent pages. This holds if its program
     /// does not wait in RAM, and it has neither spare bytes nor a second copy of its data.
-    fn is_readable_with_neighbours(&self, ppn: Ppn) -> bool {
+    fn can_be_read_with_adjacent_pages(&self, ppn: Ppn) -> bool {
         self.page_crcs_and_spare_lengths[ppn.index()].spare_bytes == 0
-            && self.find_waiting_page(ppn).is_none()
+            && self.find_page_awaiting_write(ppn).is_none()
             && !self.metadata_blocks.contains(&self.block_of(ppn).0)
     }
 
@@ -736,7 +745,7 @@ impl<B: Backing> FileNand<B> {
         let first = pages[0].0;
         let follow = (first..).zip(pages).take(PAGES_PER_READ_MAX);
         follow
-            .take_while(|&(expected, &ppn)| expected == ppn.0 && self.is_readable_with_neighbours(ppn))
+            .take_while(|&(expected, &ppn)| expected == ppn.0 && self.can_be_read_with_adjacent_pages(ppn))
             .count()
     }
 
@@ -761,15 +770,15 @@ impl<B: Backing> FileNand<B> {
         self.program_page(to, oob, data, spare)
     }
 
-    /// Reads the source pages with the numbers `pages` of a run of copies into the buffer from which the copies will be
-    /// written. The pages must be adjacent in the file and plain ([`FileNand::is_readable_with_neighbours`]). Returns
-    /// whether they could be read.
+    /// Reads source pages of a run of copies into the buffer from which the copies will be written. `pages` are indices
+    /// in the run. The source pages must be adjacent in the file, and each must allow a joint read
+    /// ([`FileNand::can_be_read_with_adjacent_pages`]). Returns whether they could be read.
     fn read_copy_sources(&mut self, run: &ConsecutiveCopies<'_>, pages: &Range<usize>) -> bool {
         let to = Ppn(run.first_destination.0 + pages.start as u32);
         self.order_program_after_erases(self.block_of(to), false);
         let page_bytes = self.layout.geometry.page_bytes as usize;
         let (batch, room) =
-            (self.waiting_batches.back_mut().expect("there is always one"), &mut self.run_buffers);
+            (self.waiting_batches.back_mut().expect("there is always one"), &mut self.page_run_buffers);
         let place = batch.reserve_page_buffers(to, pages.len(), page_bytes, room);
         let at = self.layout.data_offset(run.source_pages[pages.start]);
         self.backing.read(ImageFile::Flash, place, at).is_ok()
@@ -780,7 +789,7 @@ impl<B: Backing> FileNand<B> {
     fn program_copy(&mut self, run: &ConsecutiveCopies<'_>, k: usize) -> Result<(), NandError> {
         let (from, to, oob) = self.check_copy_source(run, k)?;
         let last = self.waiting_batches.back().expect("there is always one");
-        let data = last.reserved_data(to);
+        let data = last.data_in_reserved_buffer(to);
         if !self.matches_checksum(from, data, &[]) {
             return Err(self.record_damaged_page(from));
         }
@@ -794,7 +803,7 @@ impl<B: Backing> FileNand<B> {
             Content::Descriptor(ContentDescriptor::of_fingerprint(oob.fingerprint)),
         )?;
         let bytes = self.layout.encode_oob(to, &record);
-        self.last_batch_mut().add_reserved_page(to, &bytes);
+        self.last_batch_mut().add_program_from_reserved_buffer(to, &bytes);
         self.update_state_after_program(to, &record);
         Ok(())
     }
@@ -832,7 +841,7 @@ impl<B: Backing> FileNand<B> {
     /// Adds the state word of a block that was marked bad or condemned (a program failed in it) to the waiting
     /// operations.
     fn add_block_state_change(&mut self, block: BlockId) {
-        let (index, record) = (self.layout.block_word_index(block), self.block_record(block));
+        let (index, record) = (self.layout.block_state_word_index(block), self.block_record(block));
         self.last_batch_mut().word_changes.set(index, record.encode());
         self.write_if_too_many_operations_wait();
     }
@@ -845,7 +854,7 @@ impl<B: Backing> Medium for FileNand<B> {
             nand.sync_files(&MEDIUM_FILES)?;
             nand.session.was_closed = true;
             nand.session.last_journal_record_number = nand.journal.last_record_number();
-            nand.write_session()
+            nand.write_session_record()
         })
     }
 
@@ -855,7 +864,7 @@ impl<B: Backing> Medium for FileNand<B> {
     }
 
     fn unresolved_write_error(&self) -> Option<&FileIoError> {
-        self.unresolved_refusal.as_ref()
+        self.unresolved_file_error.as_ref()
     }
 
     /// Sets whether an erase returns the file space of its block to the file system (punches a hole).
@@ -908,8 +917,8 @@ impl<B: Backing> Nand for FileNand<B> {
 
     /// Programs a page whose data is lost, with zeros in place of the data. A reader that does not know of lost pages
     /// finds that the zeros do not match the checksum in the OOB record.
-    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        self.flash_model.program_lost_page(ppn, oob, &[])?;
+    fn program_page_marked_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        self.flash_model.program_page_marked_lost(ppn, oob, &[])?;
         let spare = if spare.iter().all(|&byte| byte == 0) { &[] } else { spare };
         let data = vec![0; self.layout.geometry.page_bytes as usize];
         let (block_erase_count, spare_bytes) =
@@ -942,8 +951,8 @@ impl<B: Backing> Nand for FileNand<B> {
         Ok(oob)
     }
 
-    fn pages_programmed_as_lost(&self) -> Vec<Ppn> {
-        self.flash_model.pages_programmed_as_lost()
+    fn pages_programmed_with_lost_mark(&self) -> Vec<Ppn> {
+        self.flash_model.pages_programmed_with_lost_mark()
     }
 
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
@@ -951,7 +960,8 @@ impl<B: Backing> Nand for FileNand<B> {
         if into.is_empty() {
             return Ok(oob);
         }
-        if into.len() == self.layout.geometry.page_bytes as usize && self.is_readable_with_neighbours(ppn) {
+        if into.len() == self.layout.geometry.page_bytes as usize && self.can_be_read_with_adjacent_pages(ppn)
+        {
             let read = self.backing.read(ImageFile::Flash, into, self.layout.data_offset(ppn));
             read.map_err(|error| self.handle_refused_read(ppn, &error))?;
             self.verify_page_data(ppn, into)?;
@@ -1008,7 +1018,7 @@ impl<B: Backing> Nand for FileNand<B> {
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         self.flash_model.erase(block)?;
-        let (index, word) = (self.layout.block_word_index(block), self.block_record(block).encode());
+        let (index, word) = (self.layout.block_state_word_index(block), self.block_record(block).encode());
         let (gives_back, had_copies) = (self.punches_erased_blocks, self.metadata_blocks.remove(&block.0));
         let batch = self.last_batch_mut();
         batch.word_changes.set(index, word);
@@ -1070,8 +1080,8 @@ impl<B: Backing> Nand for FileNand<B> {
         self.flash_model.store_nvram_word(index, word)
     }
 
-    /// Writes the waiting operations to the files of the image. In a `host` session this makes two syncs of the disk,
-    /// one after the other.
+    /// Writes the waiting operations to the files of the image. In a session of durability `host`, this makes two syncs
+    /// of the disk, one after the other.
     fn sync(&mut self) -> Result<(), NandError> {
         if self.durability() == Durability::Host {
             self.end_last_batch();
@@ -1085,7 +1095,7 @@ impl<B: Backing> Nand for FileNand<B> {
         Ok(())
     }
 
-    fn fences_at_erase(&self) -> bool {
+    fn does_erase_order_operations(&self) -> bool {
         self.waiting_erases.max_waiting_blocks_per_pool == 0
     }
 }
@@ -1095,7 +1105,7 @@ impl<B: Backing> FaultInjectable for FileNand<B> {
     fn tear_program(&mut self, ppn: Ppn) {
         self.flash_model.tear_program(ppn);
         let block_erase_count = self.flash_model.erase_count(self.block_of(ppn));
-        // The next sync reports a refusal of the operating system.
+        // The next sync reports an error of the operating system.
         let _ = self.run_file_write(|nand| {
             nand.write_waiting_operations()?;
             nand.write_torn_mark(ppn, block_erase_count)
@@ -1105,7 +1115,7 @@ impl<B: Backing> FaultInjectable for FileNand<B> {
     fn tear_erase(&mut self, block: BlockId) {
         self.flash_model.tear_erase(block);
         let record = BlockRecord { health: BlockHealth::HalfErased, ..self.block_record(block) };
-        let index = self.layout.block_word_index(block);
+        let index = self.layout.block_state_word_index(block);
         let _ = self.run_file_write(|nand| {
             nand.end_last_batch();
             nand.last_batch_mut().word_changes.set(index, record.encode());

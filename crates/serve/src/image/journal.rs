@@ -1,4 +1,5 @@
-//! The journal of an image: a log of the changes of the state words, one record for each batch of operations.
+//! The journal of an image: a log of the changes of its state words (NVRAM and block states), one record for each batch
+//! of operations.
 //!
 //! State words (8 bytes each) are those of the NVRAM and one for each block. They are stored in the sectors of the file
 //! `nvram`, but a change is not written there first: the changes of a batch of operations are appended to the journal
@@ -21,22 +22,22 @@ use std::collections::BTreeMap;
 use super::backing::Backing;
 use super::image_file::ImageFile;
 use super::layout::{
-    FIXED_RECORD_BYTES, JOURNAL_ENTRY_BYTES, Layout, STATE_SECTOR_BYTES, STATE_SECTOR_WORDS, StateSector,
-    checksum, put_u32, put_u64, u32_at, u64_at,
+    DEVICE_STATE_SECTOR_BYTES, DEVICE_STATE_SECTOR_WORDS, DeviceStateSector, JOURNAL_ENTRY_BYTES, Layout,
+    METADATA_RECORD_BYTES, checksum, put_u32, put_u64, u32_at, u64_at,
 };
 use super::metadata_copy::{METADATA_COPIES, MetadataCopy};
 
-/// Fewest sectors of state words (NVRAM and blocks) that are rewritten in one write, except when the journal turns
-/// (begins its other area).
-const REWRITTEN_STATE_SECTORS_MIN: u64 = 16;
+/// Minimum number of sectors of the file `nvram` that are rewritten in one write, except when the journal turns (begins
+/// its other area).
+const DEVICE_STATE_SECTORS_PER_REWRITE_MIN: u64 = 16;
 /// Alignment of journal records, bytes: the offset of each record is a multiple of it.
-const RECORD_ALIGNMENT_BYTES: usize = FIXED_RECORD_BYTES;
+const RECORD_ALIGNMENT_BYTES: usize = METADATA_RECORD_BYTES;
 
-/// A journal record: the state words that a batch of operations changed.
+/// A journal record: the words of NVRAM and the 8-byte block states that a batch of operations changed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JournalRecord {
-    /// Generation of the journal in which the record was written: the number of times that the journal had begun its
-    /// other area.
+    /// Generation of the journal in which the record was written. The journal has two areas, which it uses in turn;
+    /// this is the number of changes of area before the record.
     pub journal_generation: u64,
     /// Number of the record; the records of a journal are numbered consecutively.
     pub record_number: u64,
@@ -50,9 +51,9 @@ pub struct JournalRecord {
 impl JournalRecord {
     /// Encodes the record for byte offset `at` of the journal. The offset is part of the checksum.
     pub fn encode(&self, layout: &Layout, at: u64) -> Vec<u8> {
-        let len = FIXED_RECORD_BYTES + self.word_changes.len() * JOURNAL_ENTRY_BYTES;
+        let len = METADATA_RECORD_BYTES + self.word_changes.len() * JOURNAL_ENTRY_BYTES;
         let mut bytes = Vec::with_capacity(len.next_multiple_of(RECORD_ALIGNMENT_BYTES));
-        bytes.resize(FIXED_RECORD_BYTES, 0);
+        bytes.resize(METADATA_RECORD_BYTES, 0);
         put_u64(&mut bytes, 8, self.word_changes.len() as u64);
         put_u64(&mut bytes, 16, self.journal_generation);
         put_u64(&mut bytes, 24, self.record_number);
@@ -75,9 +76,9 @@ impl JournalRecord {
         if u32_at(bytes, 0) != checksum(layout.checksum_salt, at, &bytes[4..]) || u32_at(bytes, 4) != 0 {
             return None;
         }
-        let entries = bytes[FIXED_RECORD_BYTES..].chunks_exact(JOURNAL_ENTRY_BYTES);
+        let entries = bytes[METADATA_RECORD_BYTES..].chunks_exact(JOURNAL_ENTRY_BYTES);
         let word_changes: Vec<_> = entries.map(|entry| (u64_at(entry, 0), u64_at(entry, 8))).collect();
-        let is_possible = word_changes.iter().all(|&(index, _)| index < layout.state_word_count());
+        let is_possible = word_changes.iter().all(|&(index, _)| index < layout.device_state_word_count());
         is_possible.then(|| Self {
             journal_generation: u64_at(bytes, 16),
             record_number: u64_at(bytes, 24),
@@ -89,17 +90,17 @@ impl JournalRecord {
     /// Returns the length in bytes of a journal record without padding, computed from the number of changed state words
     /// in its header `head`. `None` if `head` is too short or this number is impossible.
     fn record_len_bytes(head: &[u8]) -> Option<usize> {
-        let count = usize::try_from(u64_at(head.get(..FIXED_RECORD_BYTES)?, 8)).ok()?;
-        count.checked_mul(JOURNAL_ENTRY_BYTES)?.checked_add(FIXED_RECORD_BYTES)
+        let count = usize::try_from(u64_at(head.get(..METADATA_RECORD_BYTES)?, 8)).ok()?;
+        count.checked_mul(JOURNAL_ENTRY_BYTES)?.checked_add(METADATA_RECORD_BYTES)
     }
 }
 
-/// The journal of an open image, and the state words that follow from its records.
+/// The journal of an open image, and the NVRAM words and block states that follow from its records.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Journal {
-    /// State words (NVRAM and blocks) with the changes of all records so far.
-    state_words: Vec<u64>,
-    /// Generation of the journal: number of times that it has turned to (begun) its other area.
+    /// Words of NVRAM, then one word with the state of each block, with the changes of all records so far.
+    device_state_words: Vec<u64>,
+    /// Generation of the journal: number of times that it has changed to the other of its two areas.
     generation: u64,
     /// Number of the newest record of the journal.
     last_record_number: u64,
@@ -107,27 +108,30 @@ pub(super) struct Journal {
     synced_record_number: u64,
     /// Offset in the current area at which the next record begins, bytes.
     next_record_offset: u64,
-    /// Number of sectors of state words, from the first one on, that were rewritten since the current area was begun.
-    rewritten_sectors: u64,
+    /// Number of sectors of the file `nvram`, counted from the first sector, that were rewritten since the current
+    /// journal area was begun.
+    rewritten_sector_count: u64,
 }
 
-/// A prepared append of a record to the journal: the sectors of state words to rewrite first, then the encoded record.
+/// A prepared append of a record to the journal: the sectors of the file `nvram` to rewrite first, then the encoded
+/// record.
 pub(super) struct PreparedAppend {
     /// Offset in the file `nvram`, and bytes, of the sectors to rewrite before the record; `None` if no sector has to
     /// be rewritten.
-    pub(super) sector_write: Option<(u64, Vec<u8>)>,
+    pub(super) nvram_offset_and_sector_bytes: Option<(u64, Vec<u8>)>,
     /// Whether the record is the first in the journal's other area, and so overwrites older records there. The sectors
-    /// of state words have to be synced before the record is written, because otherwise recovery would still need the
-    /// overwritten records.
+    /// of the file `nvram` have to be synced before the record is written, because otherwise recovery would still need
+    /// the overwritten records.
     pub(super) begins_other_area: bool,
     /// Offset in the file `journal` at which the record is written, and the encoded record.
-    pub(super) record_write: (u64, Vec<u8>),
-    /// The record in decoded form; `record_write` contains its encoded form.
+    pub(super) journal_offset_and_record_bytes: (u64, Vec<u8>),
+    /// The record in decoded form; `journal_offset_and_record_bytes` contains its encoded form.
     record: JournalRecord,
     /// New value of [`Journal::next_record_offset`] after the record was written, bytes.
     next_record_offset: u64,
-    /// New value of [`Journal::rewritten_sectors`] after the record was written: a number of sectors of state words.
-    rewritten_sectors: u64,
+    /// Number of sectors of the file `nvram` that are rewritten after this append. It becomes
+    /// [`Journal::rewritten_sector_count`].
+    rewritten_sector_count: u64,
 }
 
 impl Journal {
@@ -141,15 +145,15 @@ impl Journal {
         self.synced_record_number = self.last_record_number;
     }
 
-    /// Returns the state words (NVRAM and blocks) after all records so far.
-    pub(super) fn state_words(&self) -> &[u64] {
-        &self.state_words
+    /// Returns the words of NVRAM and of block states after all records so far.
+    pub(super) fn device_state_words(&self) -> &[u64] {
+        &self.device_state_words
     }
 
-    /// Makes the journal of a new image with the given state words: the words of NVRAM, then one word for the state of
+    /// Makes the journal of a new image with the given state words: the words of NVRAM, then one word with the state of
     /// each block. Writes nothing to files.
-    pub(super) fn with_state_words(state_words: Vec<u64>) -> Self {
-        Self { state_words, ..Self::default() }
+    pub(super) fn with_device_state_words(device_state_words: Vec<u64>) -> Self {
+        Self { device_state_words, ..Self::default() }
     }
 
     /// Encodes the first record of a new image's journal, which changes no state word.
@@ -158,9 +162,9 @@ impl Journal {
     }
 
     /// Prepares the journal record that sets the state words `word_changes` (pairs of index and value). Determines the
-    /// sectors of state words that have to be rewritten before the record. `syncs` states whether the files are synced
-    /// when the record is written. This journal itself changes only in [`Journal::apply_append`], after sectors and
-    /// record were written.
+    /// sectors of the file `nvram` that have to be rewritten before the record. `syncs` states whether the files are
+    /// synced when the record is written. This journal itself changes only in [`Journal::apply_append`], after sectors
+    /// and record were written.
     pub(super) fn prepare_append(
         &self,
         layout: &Layout,
@@ -169,15 +173,19 @@ impl Journal {
     ) -> PreparedAppend {
         let number = self.last_record_number + 1;
         let synced = if syncs { number } else { self.synced_record_number };
-        let len = (FIXED_RECORD_BYTES + word_changes.len() * JOURNAL_ENTRY_BYTES)
+        let len = (METADATA_RECORD_BYTES + word_changes.len() * JOURNAL_ENTRY_BYTES)
             .next_multiple_of(RECORD_ALIGNMENT_BYTES) as u64;
         let turns = self.next_record_offset + len > layout.journal_area_bytes();
         let generation = self.generation + u64::from(turns);
         let at = if turns { 0 } else { self.next_record_offset };
-        let due = if turns { layout.state_sector_count() } else { self.required_rewritten_sectors(layout) };
-        let sectors = (due > self.rewritten_sectors).then(|| {
-            let offset = self.rewritten_sectors * STATE_SECTOR_BYTES as u64;
-            (offset, self.encode_state_sectors(layout, self.rewritten_sectors, due))
+        let due = if turns {
+            layout.device_state_sector_count()
+        } else {
+            self.required_rewritten_sector_count(layout)
+        };
+        let sectors = (due > self.rewritten_sector_count).then(|| {
+            let offset = self.rewritten_sector_count * DEVICE_STATE_SECTOR_BYTES as u64;
+            (offset, self.encode_device_state_sectors(layout, self.rewritten_sector_count, due))
         });
         let record = JournalRecord {
             journal_generation: generation,
@@ -186,14 +194,14 @@ impl Journal {
             word_changes,
         };
         let place = (generation % 2) * layout.journal_area_bytes() + at;
-        let swept = if turns { 0 } else { due.max(self.rewritten_sectors) };
+        let swept = if turns { 0 } else { due.max(self.rewritten_sector_count) };
         PreparedAppend {
-            sector_write: sectors,
+            nvram_offset_and_sector_bytes: sectors,
             begins_other_area: turns,
-            record_write: (place, record.encode(layout, place)),
+            journal_offset_and_record_bytes: (place, record.encode(layout, place)),
             record,
             next_record_offset: at + len,
-            rewritten_sectors: swept,
+            rewritten_sector_count: swept,
         }
     }
 
@@ -208,38 +216,46 @@ impl Journal {
                     word_changes,
                 },
             next_record_offset: at,
-            rewritten_sectors: swept,
+            rewritten_sector_count: swept,
             ..
         } = append;
         for (index, word) in word_changes {
-            self.state_words[index as usize] = word;
+            self.device_state_words[index as usize] = word;
         }
         (self.generation, self.last_record_number, self.synced_record_number) = (generation, number, synced);
-        (self.next_record_offset, self.rewritten_sectors) = (at, swept);
+        (self.next_record_offset, self.rewritten_sector_count) = (at, swept);
     }
 
-    /// Returns the number of sectors of state words that must have been rewritten since the current area was begun. The
-    /// pace is such that all sectors are rewritten when the area is half full.
-    fn required_rewritten_sectors(&self, layout: &Layout) -> u64 {
-        let due = (layout.state_sector_count() * 2 * self.next_record_offset / layout.journal_area_bytes())
-            .min(layout.state_sector_count());
-        if due >= self.rewritten_sectors + REWRITTEN_STATE_SECTORS_MIN { due } else { self.rewritten_sectors }
+    /// Returns the number of sectors of the file `nvram` that must be rewritten before the next record, counted since
+    /// the journal's current area was begun. The pace is such that all sectors are rewritten when the area is half
+    /// full.
+    fn required_rewritten_sector_count(&self, layout: &Layout) -> u64 {
+        let due = (layout.device_state_sector_count() * 2 * self.next_record_offset
+            / layout.journal_area_bytes())
+        .min(layout.device_state_sector_count());
+        if due >= self.rewritten_sector_count + DEVICE_STATE_SECTORS_PER_REWRITE_MIN {
+            due
+        } else {
+            self.rewritten_sector_count
+        }
     }
 
-    /// Encodes the sectors number `from` to `to` (exclusive) of the file `nvram` with the present state words.
-    pub(super) fn encode_state_sectors(&self, layout: &Layout, from: u64, to: u64) -> Vec<u8> {
+    /// Encodes the sectors number `from` to `to` (exclusive) of the file `nvram`, with the present words of NVRAM and
+    /// block states.
+    pub(super) fn encode_device_state_sectors(&self, layout: &Layout, from: u64, to: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for index in from..to {
-            let mut words = [0; STATE_SECTOR_WORDS];
-            let first = index as usize * STATE_SECTOR_WORDS;
-            let present = &self.state_words[first..self.state_words.len().min(first + STATE_SECTOR_WORDS)];
+            let mut words = [0; DEVICE_STATE_SECTOR_WORDS];
+            let first = index as usize * DEVICE_STATE_SECTOR_WORDS;
+            let present = &self.device_state_words
+                [first..self.device_state_words.len().min(first + DEVICE_STATE_SECTOR_WORDS)];
             words[..present.len()].copy_from_slice(present);
-            let sector = StateSector {
+            let sector = DeviceStateSector {
                 journal_generation: self.generation,
                 last_journal_record_number: self.last_record_number,
-                state_words: words,
+                device_state_words: words,
             };
-            bytes.extend_from_slice(&layout.encode_state_sector(index, &sector));
+            bytes.extend_from_slice(&layout.encode_device_state_sector(index, &sector));
         }
         bytes
     }
@@ -247,9 +263,10 @@ impl Journal {
 
 /// A journal as it was found in the files of an image.
 pub(super) struct FoundJournal {
-    /// The journal with its counters at the last record found, but still without state words.
+    /// The journal as of the last record found. Its words of NVRAM and block states are filled in by
+    /// [`FoundJournal::into_journal`].
     journal: Journal,
-    /// Changes of all records found, in order: index and value of a state word.
+    /// Changes of all records found, in order: index and value of a word of NVRAM or block state.
     word_changes: Vec<(u64, u64)>,
     /// Number of record copies that were missing or damaged in one of the journal's two copies, and were rewritten from
     /// the other.
@@ -271,10 +288,10 @@ impl FoundJournal {
         self.journal.synced_record_number
     }
 
-    /// Whether the content of a sector of state words can be correct according to this journal. The generation of the
-    /// sector must be that of the journal or the generation before it. The last record whose changes the sector holds
-    /// must have been found in the journal.
-    pub(super) fn accepts_state_sector(&self, sector: &StateSector) -> bool {
+    /// Whether the content of a sector of the file `nvram` can be correct according to this journal. The generation of
+    /// the sector must be that of the journal or the generation before it. The last record whose changes the sector
+    /// holds must have been found in the journal.
+    pub(super) fn accepts_device_state_sector(&self, sector: &DeviceStateSector) -> bool {
         let Journal { generation, last_record_number: number, .. } = self.journal;
         if let Some(first) = self.first_record_number_after_gap {
             return (first..=number + 1).contains(&(sector.last_journal_record_number + 1));
@@ -284,21 +301,21 @@ impl FoundJournal {
             && sector.journal_generation + 1 >= generation
     }
 
-    /// Returns the indices of the state words that the records found in the journal set.
+    /// Returns the indices of the words (NVRAM or block state) that the records found in the journal change.
     pub(super) fn changed_word_indices(&self) -> impl Iterator<Item = u64> + '_ {
         self.word_changes.iter().map(|&(index, _)| index)
     }
 
-    /// Applies the records found to `state`, the state words as read from the sectors, and returns the open journal.
-    /// `generations` has the generation of each sector. Leading sectors with the generation of the journal count as
-    /// rewritten since this generation began.
+    /// Applies the records found to `state`, the words of NVRAM and block states as read from the sectors, and returns
+    /// the open journal. `generations` has the journal generation in which each sector was written. Leading sectors of
+    /// the current generation count as rewritten already.
     pub(super) fn into_journal(self, mut state: Vec<u64>, generations: &[u64]) -> Journal {
         for (index, word) in self.word_changes {
             state[index as usize] = word;
         }
         let is_swept = |generation: &&u64| **generation == self.journal.generation;
         let swept = generations.iter().take_while(is_swept).count() as u64;
-        Journal { state_words: state, rewritten_sectors: swept, ..self.journal }
+        Journal { device_state_words: state, rewritten_sector_count: swept, ..self.journal }
     }
 }
 
@@ -316,7 +333,7 @@ struct FoundArea {
 /// Reads both areas of the journal. If one of the two copies of a record is damaged, it is rewritten from the other.
 ///
 /// # Errors
-/// A sentence, if records are missing.
+/// An error message, if records are missing.
 pub(super) fn read_and_repair_journal(
     backing: &mut impl Backing,
     layout: &Layout,
@@ -340,12 +357,12 @@ pub(super) fn read_and_repair_journal(
         ));
     }
     let journal = Journal {
-        state_words: Vec::new(),
+        device_state_words: Vec::new(),
         generation: last.journal_generation,
         last_record_number: last.record_number,
         synced_record_number: last.synced_record_number,
         next_record_offset: now.used_bytes,
-        rewritten_sectors: 0,
+        rewritten_sector_count: 0,
     };
     let repaired = before.repaired_records + now.repaired_records;
     let older = if begin.journal_generation > 0 { before.records } else { Vec::new() };
@@ -358,9 +375,9 @@ pub(super) fn read_and_repair_journal(
     })
 }
 
-/// Reads the rest of a journal in which records are missing in both copies: the newest records without a gap. `last` is
-/// the highest record number that other metadata names. Sectors of state words that are older than the gap are not
-/// accepted later, because the changes of the missing records are unknown.
+/// Reads what is left of a journal in which records are missing in both copies: the newest records that have no gap
+/// between them. `last` is the highest record number that the other metadata of the image contains. Sectors of the file
+/// `nvram` that are older than the gap are not accepted later, because the changes of the missing records are unknown.
 pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, last: u64) -> FoundJournal {
     let records = read_all_records(backing, layout);
     let number = records.keys().next_back().copied().unwrap_or(0).max(last);
@@ -371,12 +388,12 @@ pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, la
     let at = layout.journal_area_bytes();
     let JournalRecord { journal_generation: generation, synced_record_number: synced, .. } = last;
     let journal = Journal {
-        state_words: Vec::new(),
+        device_state_words: Vec::new(),
         generation,
         last_record_number: number,
         synced_record_number: synced,
         next_record_offset: at,
-        rewritten_sectors: 0,
+        rewritten_sector_count: 0,
     };
     let word_changes =
         newest.into_iter().rev().flat_map(|record| record.word_changes.iter().copied()).collect();
@@ -420,8 +437,8 @@ fn read_journal_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy
 }
 
 /// Reads the consecutive records of one of the two areas of the journal (`number` is 0 or 1). If one of the two copies
-/// of a record is damaged, it is rewritten from the other. An error, as a sentence, if a record is missing before later
-/// ones.
+/// of a record is damaged, it is rewritten from the other. Returns an error message if a record is missing although the
+/// area holds later records.
 fn read_and_repair_area(
     backing: &mut impl Backing,
     layout: &Layout,
@@ -471,7 +488,7 @@ fn read_record(
     offset_bytes: u64,
     area_end_offset: u64,
 ) -> Option<JournalRecord> {
-    let mut bytes = vec![0; FIXED_RECORD_BYTES];
+    let mut bytes = vec![0; METADATA_RECORD_BYTES];
     if offset_bytes + bytes.len() as u64 > area_end_offset
         || !metadata_copy.read_metadata(backing, layout, ImageFile::Journal, &mut bytes, offset_bytes)
     {

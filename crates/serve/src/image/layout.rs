@@ -29,20 +29,21 @@ pub const IMAGE_HEADER_FIXED_BYTES: usize = 4096;
 pub const MAX_CONFIG_BYTES: u32 = 1 << 20;
 /// Bytes of each metadata record of fixed length: the OOB record of a page, the session record, and the header of a
 /// journal record.
-pub const FIXED_RECORD_BYTES: usize = 64;
-/// Bytes of a sector of state words (NVRAM and blocks).
-pub const STATE_SECTOR_BYTES: usize = 512;
-/// Number of state words (8 bytes each) in a sector.
-pub const STATE_SECTOR_WORDS: usize = (STATE_SECTOR_BYTES - STATE_SECTOR_HEADER_BYTES) / 8;
-/// Bytes of the header of a sector of state words: checksum, journal generation and journal record number.
-const STATE_SECTOR_HEADER_BYTES: usize = 24;
-/// Bytes of one state-word change in a journal record: index and new value of the word.
+pub const METADATA_RECORD_BYTES: usize = 64;
+/// Bytes of a sector of the file `nvram`, which holds the words of NVRAM and of block states.
+pub const DEVICE_STATE_SECTOR_BYTES: usize = 512;
+/// Number of words of NVRAM or block state (8 bytes each) in a sector of the file `nvram`.
+pub const DEVICE_STATE_SECTOR_WORDS: usize =
+    (DEVICE_STATE_SECTOR_BYTES - DEVICE_STATE_SECTOR_HEADER_BYTES) / 8;
+/// Bytes of the header of a sector of the file `nvram`: checksum, journal generation and journal record number.
+const DEVICE_STATE_SECTOR_HEADER_BYTES: usize = 24;
+/// Bytes of one change in a journal record: index and new value of a word of NVRAM or block state.
 pub const JOURNAL_ENTRY_BYTES: usize = 16;
-/// Number of changed state words (8 bytes each) from which on a batch of operations is ended. The operation that
-/// reaches this number may add a few more words.
-pub const BATCH_END_CHANGED_WORDS: u64 = 1 << 14;
-/// Most changed state words by which one operation may exceed [`BATCH_END_CHANGED_WORDS`] before its batch ends.
-const BATCH_EXCESS_WORDS_MAX: u64 = 1 << 11;
+/// Number of changed words of NVRAM and block states (8 bytes each) at which a batch of operations is ended. The
+/// operation that reaches this number may change a few more words.
+pub const BATCH_CHANGED_WORDS_THRESHOLD: u64 = 1 << 14;
+/// Maximum number of changed words by which the last operation of a batch may exceed [`BATCH_CHANGED_WORDS_THRESHOLD`].
+const BATCH_WORDS_BEYOND_THRESHOLD_MAX: u64 = 1 << 11;
 /// Longest name of a design, bytes.
 const DESIGN_NAME_BYTES_MAX: usize = 32;
 /// Alignment, in bytes, of the regions of the flash file (OOB records, spare areas, page data).
@@ -119,13 +120,13 @@ fn crc32c(parts: &[&[u8]]) -> u32 {
 }
 
 /// Computes the checksum of a metadata record and writes it into the first four bytes of the record.
-fn write_record_checksum(record: &mut [u8; FIXED_RECORD_BYTES], salt: u64, address: u64) {
+fn write_record_checksum(record: &mut [u8; METADATA_RECORD_BYTES], salt: u64, address: u64) {
     let crc = checksum(salt, address, &record[4..]);
     put_u32(record, 0, crc);
 }
 
 /// Whether the first four bytes of a metadata record are its correct checksum.
-pub(super) fn has_valid_checksum(record: &[u8; FIXED_RECORD_BYTES], salt: u64, address: u64) -> bool {
+pub(super) fn has_valid_checksum(record: &[u8; METADATA_RECORD_BYTES], salt: u64, address: u64) -> bool {
     u32_at(record, 0) == checksum(salt, address, &record[4..])
 }
 
@@ -264,13 +265,13 @@ pub struct Layout {
     spare_areas_offset: u64,
     /// Offset of the region with the data of all pages in the flash file, bytes.
     data_region_offset: u64,
-    /// Offset in the mirror of the copy of the session file, bytes.
-    session_copy_offset: u64,
-    /// Offset in the mirror of the copy of the NVRAM file, bytes.
+    /// Byte offset in the file `mirror` at which the copy of the file `session` begins.
+    session_record_copy_offset: u64,
+    /// Byte offset in the file `mirror` at which the copy of the file `nvram` begins.
     nvram_copy_offset: u64,
-    /// Offset in the mirror of the copy of the journal file, bytes.
+    /// Byte offset in the file `mirror` at which the copy of the file `journal` begins.
     journal_copy_offset: u64,
-    /// Offset in the mirror of the copy of the metadata in the flash file, bytes.
+    /// Byte offset in the file `mirror` at which the copy of the flash file's metadata begins.
     flash_metadata_copy_offset: u64,
 }
 
@@ -287,7 +288,7 @@ pub enum BlockHealth {
     Condemned,
 }
 
-/// State of a block, as encoded in its state word of 8 bytes: health, erase count, programmed pages.
+/// State of a block (health, erase count, programmed pages), which is encoded in one word of 8 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockRecord {
     /// Health of the block: whether it can be programmed or erased.
@@ -295,8 +296,8 @@ pub struct BlockRecord {
     /// Number of erases of the block so far. A page is erased if the erase count in its OOB record differs from this
     /// number.
     pub erase_count: u32,
-    /// Number of pages programmed since the block's last erase. As many pages, from the first one on, have an OOB
-    /// record that names the present erase count.
+    /// Number of pages programmed since the block's last erase. They are the first pages of the block, and only their
+    /// OOB records contain the present erase count.
     pub programmed_pages: u32,
 }
 
@@ -325,16 +326,17 @@ impl BlockRecord {
     }
 }
 
-/// A sector of the file `nvram` (512 bytes): consecutive state words, and the number of the last journal record that
-/// they contain.
+/// A sector of the file `nvram` (512 bytes): consecutive words of NVRAM and block states, and the number of the last
+/// journal record that they contain.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StateSector {
-    /// Generation of the journal in which the sector was written: how often the journal had begun its other area.
+pub struct DeviceStateSector {
+    /// Generation of the journal in which the sector was written: how often the journal had changed to the other of its
+    /// two areas.
     pub journal_generation: u64,
     /// Number of the last journal record whose changes the sector contains.
     pub last_journal_record_number: u64,
-    /// State words of the sector. In the last sector of the file, unused words are 0.
-    pub state_words: [u64; STATE_SECTOR_WORDS],
+    /// Words of NVRAM, or words with the state of a block each. In the last sector of the file, unused words are 0.
+    pub device_state_words: [u64; DEVICE_STATE_SECTOR_WORDS],
 }
 
 /// OOB record of a page in the flash file: the engine's OOB, and checksums of the page's data and spare bytes.
@@ -390,8 +392,9 @@ impl Layout {
         let geometry = image_header.geometry.clone();
         let (blocks, pages) = (u64::from(geometry.blocks()), geometry.pages());
         // Format version 1 had its block records before the OOB records; their space stays reserved.
-        let oob_at = (blocks * FIXED_RECORD_BYTES as u64).next_multiple_of(REGION_ALIGNMENT_BYTES);
-        let spare_at = oob_at + (pages * FIXED_RECORD_BYTES as u64).next_multiple_of(REGION_ALIGNMENT_BYTES);
+        let oob_at = (blocks * METADATA_RECORD_BYTES as u64).next_multiple_of(REGION_ALIGNMENT_BYTES);
+        let spare_at =
+            oob_at + (pages * METADATA_RECORD_BYTES as u64).next_multiple_of(REGION_ALIGNMENT_BYTES);
         let data_at =
             spare_at + (pages * spare_stride_bytes_of(&geometry)).next_multiple_of(REGION_ALIGNMENT_BYTES);
         let text_bytes = (IMAGE_HEADER_FIXED_BYTES + image_header.config_toml.len()) as u64;
@@ -403,7 +406,7 @@ impl Layout {
             oob_records_offset: oob_at,
             spare_areas_offset: spare_at,
             data_region_offset: data_at,
-            session_copy_offset: session_copy_at,
+            session_record_copy_offset: session_copy_at,
             nvram_copy_offset: session_copy_at + REGION_ALIGNMENT_BYTES,
             journal_copy_offset: 0,
             flash_metadata_copy_offset: 0,
@@ -419,38 +422,41 @@ impl Layout {
         self.data_region_offset + self.geometry.physical_bytes()
     }
 
-    /// Returns the length, in bytes, of the mirror (the file with the second copies) if the last page of the flash
-    /// holds metadata. No file of the image becomes larger.
+    /// Returns the largest possible length, in bytes, of the file `mirror`. The mirror has this length if the last
+    /// flash page holds metadata. No other file of the image is longer.
     pub fn largest_mirror_bytes(&self) -> u64 {
         self.flash_metadata_copy_offset + self.flash_file_bytes()
     }
 
-    /// Returns the number of state words (8 bytes each): those of the NVRAM, then one for each block.
-    pub fn state_word_count(&self) -> u64 {
+    /// Returns the number of words (8 bytes each) in the file `nvram`: the words of NVRAM, then one for the state of
+    /// each block.
+    pub fn device_state_word_count(&self) -> u64 {
         self.nvram_words + u64::from(self.geometry.blocks())
     }
 
-    /// Returns the index of the state word of a block. State words of blocks follow those of the NVRAM.
-    pub fn block_word_index(&self, block: BlockId) -> u64 {
+    /// Returns the index of the word with the state of a block. The words of blocks follow the words of NVRAM.
+    pub fn block_state_word_index(&self, block: BlockId) -> u64 {
         self.nvram_words + u64::from(block.0)
     }
 
-    /// Returns the number of sectors of state words in the file `nvram`.
-    pub fn state_sector_count(&self) -> u64 {
-        self.state_word_count().div_ceil(STATE_SECTOR_WORDS as u64)
+    /// Returns the number of sectors in the file `nvram`.
+    pub fn device_state_sector_count(&self) -> u64 {
+        self.device_state_word_count().div_ceil(DEVICE_STATE_SECTOR_WORDS as u64)
     }
 
     /// Returns the length of the NVRAM file, bytes.
     pub fn nvram_file_bytes(&self) -> u64 {
-        self.state_sector_count() * STATE_SECTOR_BYTES as u64
+        self.device_state_sector_count() * DEVICE_STATE_SECTOR_BYTES as u64
     }
 
     /// Returns the length, in bytes, of each of the two areas of the journal. It is at least twice the longest record.
-    /// It is also at least half the length of all sectors of state words, so that the sectors rewritten during one pass
-    /// over an area are not many more bytes than the records of that pass.
+    /// It is also at least half the length of the file `nvram`, so that the sectors rewritten during one pass over an
+    /// area are not many more bytes than the records of that pass.
     pub fn journal_area_bytes(&self) -> u64 {
-        let words = self.state_word_count().min(BATCH_END_CHANGED_WORDS + BATCH_EXCESS_WORDS_MAX);
-        let longest_bytes = FIXED_RECORD_BYTES as u64 + words * JOURNAL_ENTRY_BYTES as u64;
+        let words = self
+            .device_state_word_count()
+            .min(BATCH_CHANGED_WORDS_THRESHOLD + BATCH_WORDS_BEYOND_THRESHOLD_MAX);
+        let longest_bytes = METADATA_RECORD_BYTES as u64 + words * JOURNAL_ENTRY_BYTES as u64;
         (2 * longest_bytes).max(self.nvram_file_bytes() / 2).next_multiple_of(REGION_ALIGNMENT_BYTES)
     }
 
@@ -469,7 +475,7 @@ impl Layout {
         offset
             + match file {
                 ImageFile::ImageHeader => 0,
-                ImageFile::Session => self.session_copy_offset,
+                ImageFile::Session => self.session_record_copy_offset,
                 ImageFile::Nvram => self.nvram_copy_offset,
                 ImageFile::Journal => self.journal_copy_offset,
                 ImageFile::Flash => self.flash_metadata_copy_offset,
@@ -482,15 +488,15 @@ impl Layout {
         spare_stride_bytes_of(&self.geometry) as usize
     }
 
-    /// Returns the length, in bytes, of the part of the flash file before the spare areas: the OOB records, and the
-    /// reserved space before them.
+    /// Returns the length, in bytes, of the first region of the flash file. It holds reserved space and the 64-byte OOB
+    /// records of all pages. The region with the spare bytes of all pages follows.
     pub fn bytes_before_spare_areas(&self) -> u64 {
         self.spare_areas_offset
     }
 
     /// Returns the offset of a page's OOB record in the flash file, bytes.
     pub fn oob_record_offset(&self, ppn: Ppn) -> u64 {
-        self.oob_records_offset + u64::from(ppn.0) * FIXED_RECORD_BYTES as u64
+        self.oob_records_offset + u64::from(ppn.0) * METADATA_RECORD_BYTES as u64
     }
 
     /// Returns the offset of a page's spare bytes in the flash file, bytes.
@@ -504,8 +510,8 @@ impl Layout {
     }
 
     /// Encodes the OOB record of page `ppn` as the bytes that are stored in the flash file.
-    pub fn encode_oob(&self, ppn: Ppn, record: &OobRecord) -> [u8; FIXED_RECORD_BYTES] {
-        let mut bytes = [0; FIXED_RECORD_BYTES];
+    pub fn encode_oob(&self, ppn: Ppn, record: &OobRecord) -> [u8; METADATA_RECORD_BYTES] {
+        let mut bytes = [0; METADATA_RECORD_BYTES];
         bytes[4] = 2;
         bytes[6..8].copy_from_slice(&record.spare_bytes.to_le_bytes());
         put_u32(&mut bytes, 8, record.block_erase_count);
@@ -519,7 +525,7 @@ impl Layout {
             bytes[5] = page_kind_code(oob.kind);
             put_u32(&mut bytes, 16, oob.owner);
             put_u64(&mut bytes, 24, oob.sequence_number);
-            put_u64(&mut bytes, 32, oob.first_write_sequence);
+            put_u64(&mut bytes, 32, oob.first_write_sequence_number);
             put_u64(&mut bytes, 40, oob.fingerprint.0);
         }
         write_record_checksum(&mut bytes, self.checksum_salt, self.oob_record_offset(ppn));
@@ -527,7 +533,7 @@ impl Layout {
     }
 
     /// Decodes the 64 bytes in the flash file that are reserved for the OOB record of page `ppn`.
-    pub fn decode_oob_slot(&self, ppn: Ppn, bytes: &[u8; FIXED_RECORD_BYTES]) -> OobSlot {
+    pub fn decode_oob_slot(&self, ppn: Ppn, bytes: &[u8; METADATA_RECORD_BYTES]) -> OobSlot {
         if bytes.iter().all(|&byte| byte == 0) {
             return OobSlot::Blank;
         }
@@ -535,7 +541,7 @@ impl Layout {
     }
 
     /// Decodes the OOB record of page `ppn`; `None` if the checksum or a field is wrong.
-    fn decode_oob_record(&self, ppn: Ppn, bytes: &[u8; FIXED_RECORD_BYTES]) -> Option<OobRecord> {
+    fn decode_oob_record(&self, ppn: Ppn, bytes: &[u8; METADATA_RECORD_BYTES]) -> Option<OobRecord> {
         if !has_valid_checksum(bytes, self.checksum_salt, self.oob_record_offset(ppn))
             || u32_at(bytes, 12) != ppn.0
         {
@@ -546,7 +552,7 @@ impl Layout {
                 kind: page_kind_of_code(bytes[5])?,
                 owner: u32_at(bytes, 16),
                 sequence_number: u64_at(bytes, 24),
-                first_write_sequence: u64_at(bytes, 32),
+                first_write_sequence_number: u64_at(bytes, 32),
                 fingerprint: Fingerprint(u64_at(bytes, 40)),
             }),
             2 => None,
@@ -587,12 +593,16 @@ impl Layout {
     }
 
     /// Encodes sector number `index` of the file `nvram` (a sector of state words), with its checksum.
-    pub fn encode_state_sector(&self, index: u64, sector: &StateSector) -> [u8; STATE_SECTOR_BYTES] {
-        let mut bytes = [0; STATE_SECTOR_BYTES];
+    pub fn encode_device_state_sector(
+        &self,
+        index: u64,
+        sector: &DeviceStateSector,
+    ) -> [u8; DEVICE_STATE_SECTOR_BYTES] {
+        let mut bytes = [0; DEVICE_STATE_SECTOR_BYTES];
         put_u64(&mut bytes, 8, sector.journal_generation);
         put_u64(&mut bytes, 16, sector.last_journal_record_number);
-        for (k, &word) in sector.state_words.iter().enumerate() {
-            put_u64(&mut bytes, STATE_SECTOR_HEADER_BYTES + 8 * k, word);
+        for (k, &word) in sector.device_state_words.iter().enumerate() {
+            put_u64(&mut bytes, DEVICE_STATE_SECTOR_HEADER_BYTES + 8 * k, word);
         }
         let crc = checksum(self.checksum_salt, index, &bytes[4..]);
         put_u32(&mut bytes, 0, crc);
@@ -600,21 +610,25 @@ impl Layout {
     }
 
     /// Decodes sector number `index` of the file `nvram` (a sector of state words); `None` if its checksum is wrong.
-    pub fn decode_state_sector(&self, index: u64, bytes: &[u8; STATE_SECTOR_BYTES]) -> Option<StateSector> {
+    pub fn decode_device_state_sector(
+        &self,
+        index: u64,
+        bytes: &[u8; DEVICE_STATE_SECTOR_BYTES],
+    ) -> Option<DeviceStateSector> {
         let is_whole =
             u32_at(bytes, 0) == checksum(self.checksum_salt, index, &bytes[4..]) && u32_at(bytes, 4) == 0;
-        let word = |k| u64_at(bytes, STATE_SECTOR_HEADER_BYTES + 8 * k);
-        is_whole.then(|| StateSector {
+        let word = |k| u64_at(bytes, DEVICE_STATE_SECTOR_HEADER_BYTES + 8 * k);
+        is_whole.then(|| DeviceStateSector {
             journal_generation: u64_at(bytes, 8),
             last_journal_record_number: u64_at(bytes, 16),
-            state_words: std::array::from_fn(word),
+            device_state_words: std::array::from_fn(word),
         })
     }
 }
 
 /// Returns the distance, in bytes, between the spare areas of consecutive pages in the flash file.
 fn spare_stride_bytes_of(geometry: &Geometry) -> u64 {
-    u64::from(geometry.spare_bytes).next_multiple_of(FIXED_RECORD_BYTES as u64)
+    u64::from(geometry.spare_bytes).next_multiple_of(METADATA_RECORD_BYTES as u64)
 }
 
 /// Returns the number by which OOB records represent a page kind.
@@ -626,15 +640,15 @@ fn page_kind_code(kind: PageKind) -> u8 {
         PageKind::Chunk => 3,
         PageKind::RemapLog => 4,
         PageKind::Validity => 5,
-        PageKind::Head => 6,
-        PageKind::Tail => 7,
+        PageKind::BlockHead => 6,
+        PageKind::BlockTail => 7,
     }
 }
 
 /// Returns the page kind that the number `code` represents in OOB records; `None` if no kind has this number.
 fn page_kind_of_code(code: u8) -> Option<PageKind> {
-    use PageKind::{Chunk, Data, Delta, Head, RemapLog, Tail, Translation, Validity};
-    let mut kinds = [Data, Translation, Delta, Chunk, RemapLog, Validity, Head, Tail].into_iter();
+    use PageKind::{BlockHead, BlockTail, Chunk, Data, Delta, RemapLog, Translation, Validity};
+    let mut kinds = [Data, Translation, Delta, Chunk, RemapLog, Validity, BlockHead, BlockTail].into_iter();
     kinds.find(|&kind| page_kind_code(kind) == code)
 }
 
@@ -696,8 +710,8 @@ pub struct SessionRecord {
 
 impl SessionRecord {
     /// Whether two session records may be the two copies of the record of one image. Both must be of one session, or of
-    /// two consecutive ones, because a crash may come between the writes of the copies. Records without the random
-    /// number, of older versions, may belong to any session.
+    /// two consecutive ones, because a crash may come between the writes of the copies. Records that older versions
+    /// wrote have no random number that identifies the session, so they may belong to any session.
     pub fn may_be_copy_of(&self, other: &Self) -> bool {
         if self.session_id == 0 || other.session_id == 0 {
             return true;
@@ -712,8 +726,8 @@ impl SessionRecord {
     }
 
     /// Encodes the session record as the content of the file `session`.
-    pub fn encode(&self, salt: u64) -> [u8; FIXED_RECORD_BYTES] {
-        let mut bytes = [0; FIXED_RECORD_BYTES];
+    pub fn encode(&self, salt: u64) -> [u8; METADATA_RECORD_BYTES] {
+        let mut bytes = [0; METADATA_RECORD_BYTES];
         bytes[4] = u8::from(self.was_closed);
         bytes[5] = self.durability.code();
         put_u64(&mut bytes, 8, self.unsafe_shutdowns);
@@ -727,7 +741,7 @@ impl SessionRecord {
     }
 
     /// Decodes the content of the file `session`; `None` if its checksum is wrong.
-    pub fn decode(bytes: &[u8; FIXED_RECORD_BYTES], salt: u64) -> Option<Self> {
+    pub fn decode(bytes: &[u8; METADATA_RECORD_BYTES], salt: u64) -> Option<Self> {
         let durability = Durability::from_code(bytes[5])?;
         (has_valid_checksum(bytes, salt, 0) && bytes[4] <= 1).then(|| Self {
             was_closed: bytes[4] == 1,

@@ -20,21 +20,21 @@ use std::io;
 
 use wearwell::address::{BlockId, Ppn};
 use wearwell::data::{Content, ContentDescriptor};
-use wearwell::nand::{FaultInjectable, Nand, Oob, PageKind, RetainedFields, SimNand};
+use wearwell::nand::{FaultInjectable, Nand, Oob, PageKind, RetainedPageFields, SimNand};
 
 use super::backing::Backing;
 use super::image_file::ImageFile;
 use super::journal::{self, Journal};
 use super::layout::{
-    BlockHealth, BlockRecord, FIXED_RECORD_BYTES, Layout, OobRecord, OobSlot, STATE_SECTOR_BYTES,
-    STATE_SECTOR_WORDS, StateSector,
+    BlockHealth, BlockRecord, DEVICE_STATE_SECTOR_BYTES, DEVICE_STATE_SECTOR_WORDS, DeviceStateSector,
+    Layout, METADATA_RECORD_BYTES, OobRecord, OobSlot,
 };
 use super::metadata_copy::{
     METADATA_COPIES, MetadataCopy, PageToVerify, read_verified_page, repair_differing_copies,
 };
 
 /// Number of sectors of state words (512 bytes each) that one read returns.
-const STATE_SECTORS_PER_READ: u64 = 256;
+const DEVICE_STATE_SECTORS_PER_READ: u64 = 256;
 
 /// Settings for loading an image: what must be undamaged in its files, and what happens at damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,10 +53,10 @@ pub(super) struct FlashLoadSettings {
 /// Metadata that is damaged in both of its copies, and therefore was left out of the loaded state.
 #[derive(Debug, Default)]
 pub(super) struct SkippedMetadata {
-    /// Indices of state words (NVRAM and blocks) whose newest value is unknown; they are loaded as 0.
-    pub(super) unknown_state_word_indices: BTreeSet<u64>,
-    /// Blocks whose state word was left out. Each is listed with the kind of its pages, or `None` if no page can be
-    /// read.
+    /// Indices of words (NVRAM or block state) whose newest value is unknown; they are loaded as 0.
+    pub(super) unknown_device_state_word_indices: BTreeSet<u64>,
+    /// Blocks whose stored state (health, erase count, programmed pages) is damaged and was not loaded. Each is listed
+    /// with the kind of its pages, or `None` if no page can be read.
     pub(super) blocks: Vec<(BlockId, Option<PageKind>)>,
     /// Pages without a usable OOB record. Each is listed with the kind of the other pages of its block, or `None` if
     /// none can be read.
@@ -78,24 +78,26 @@ pub(super) struct LoadedFlash {
     pub(super) flash_model: SimNand,
     /// Checksum of the data, and length of the spare bytes, of each page. A read is verified with them.
     pub(super) page_crcs_and_spare_lengths: Vec<PageCrcAndSpareLength>,
-    /// Open journal of the image, with the current state words.
+    /// Open journal of the image, with the current words of NVRAM and block states.
     pub(super) journal: Journal,
     /// Half-programmed pages that have to be marked unreadable, each with the erase count of its block.
     pub(super) torn_pages_with_erase_counts: Vec<(Ppn, u32)>,
     /// Flash pages whose data does not match its checksum.
     pub(super) damaged_pages: Vec<Ppn>,
-    /// Damage of metadata that no copy repairs, one sentence for each damaged item.
+    /// Damage found in both copies of metadata, one sentence for each damaged item.
     pub(super) findings: Vec<String>,
-    /// State words, blocks and pages that were left out because their metadata is damaged. Empty unless the image is
+    /// NVRAM words, blocks and pages that were left out because their metadata is damaged. Empty unless the image is
     /// rescued.
     pub(super) skipped_metadata: SkippedMetadata,
     /// Number of flash pages whose data was compared with its checksum.
     pub(super) verified_pages: u64,
-    /// Number of metadata records, and of sectors of state words, that were repaired from their other copy.
+    /// Number of metadata records, and of sectors of the file `nvram` (NVRAM and block states), that were repaired from
+    /// their other copy.
     pub(super) repaired_metadata_copies: u64,
 }
 
-/// State of a block as found in the files: its state word, and the OOB records of its pages.
+/// State of a block as found in the files: its state word (health, erase count, programmed pages), and the OOB records
+/// of its pages.
 struct FoundBlock {
     /// Number of the block.
     id: BlockId,
@@ -124,8 +126,11 @@ pub(super) fn load_and_repair_flash_state(
     settings: FlashLoadSettings,
 ) -> io::Result<LoadedFlash> {
     let geometry = layout.geometry.clone();
-    let retain =
-        RetainedFields { keeps_data_bytes: false, keeps_packed_page_bytes: false, ..RetainedFields::ALL };
+    let retain = RetainedPageFields {
+        keeps_data_bytes: false,
+        keeps_packed_page_bytes: false,
+        ..RetainedPageFields::ALL
+    };
     let mut loader = FlashLoader {
         settings,
         layout,
@@ -144,7 +149,7 @@ pub(super) fn load_and_repair_flash_state(
             repaired_metadata_copies: journal.repaired_records,
         },
     };
-    loader.load_state_words(journal);
+    loader.load_device_state_words(journal);
     if loader.may_continue_loading() {
         (0..geometry.blocks()).map(BlockId).try_for_each(|id| loader.load_block(id))?;
     }
@@ -161,8 +166,8 @@ struct FlashLoader<'a, B> {
     backing: &'a mut B,
     /// Number of the last record of the journal.
     last_journal_record_number: u64,
-    /// Pages whose OOB record was damaged in one copy. The other bytes near it may be damaged as well, so both copies of
-    /// all metadata of the page are compared.
+    /// Pages whose OOB record was damaged in one copy. The other bytes near it may be damaged as well, so both copies
+    /// of all metadata of the page are compared.
     pages_with_repaired_record: BTreeSet<Ppn>,
     /// State that was loaded so far.
     loaded: LoadedFlash,
@@ -185,13 +190,16 @@ impl<B: Backing> FlashLoader<'_, B> {
         number > self.settings.last_durable_journal_record_number
     }
 
-    /// Loads all state words (NVRAM and blocks) from their sectors, and applies the changes of the journal's records.
-    fn load_state_words(&mut self, journal: journal::FoundJournal) {
+    /// Loads the words of NVRAM and block states from the file `nvram`, and applies the changes of the journal's
+    /// records.
+    fn load_device_state_words(&mut self, journal: journal::FoundJournal) {
         let (mut state, mut generations) = (Vec::new(), Vec::new());
-        for from in (0..self.layout.state_sector_count()).step_by(STATE_SECTORS_PER_READ as usize) {
+        for from in
+            (0..self.layout.device_state_sector_count()).step_by(DEVICE_STATE_SECTORS_PER_READ as usize)
+        {
             let (count, at) = (
-                STATE_SECTORS_PER_READ.min(self.layout.state_sector_count() - from),
-                from * STATE_SECTOR_BYTES as u64,
+                DEVICE_STATE_SECTORS_PER_READ.min(self.layout.device_state_sector_count() - from),
+                from * DEVICE_STATE_SECTOR_BYTES as u64,
             );
             let sides = METADATA_COPIES
                 .map(|side| self.read_entries_of_copy(side, ImageFile::Nvram, at, count as usize));
@@ -199,26 +207,28 @@ impl<B: Backing> FlashLoader<'_, B> {
                 let copies = sides.each_ref().map(|side| side[k as usize]);
                 let sector = self.choose_and_repair_sector_copy(from + k, &copies, &journal);
                 if sector.is_none() {
-                    let first = (from + k) * STATE_SECTOR_WORDS as u64;
+                    let first = (from + k) * DEVICE_STATE_SECTOR_WORDS as u64;
                     self.loaded
                         .skipped_metadata
-                        .unknown_state_word_indices
-                        .extend(first..first + STATE_SECTOR_WORDS as u64);
+                        .unknown_device_state_word_indices
+                        .extend(first..first + DEVICE_STATE_SECTOR_WORDS as u64);
                 }
                 state.extend_from_slice(
-                    sector.as_ref().map_or(&[0; STATE_SECTOR_WORDS], |sector| &sector.state_words),
+                    sector
+                        .as_ref()
+                        .map_or(&[0; DEVICE_STATE_SECTOR_WORDS], |sector| &sector.device_state_words),
                 );
                 generations.push(sector.map_or(0, |sector| sector.journal_generation));
             }
         }
-        state.truncate(self.layout.state_word_count() as usize);
-        let left_out = &mut self.loaded.skipped_metadata.unknown_state_word_indices;
-        left_out.split_off(&self.layout.state_word_count());
+        state.truncate(self.layout.device_state_word_count() as usize);
+        let left_out = &mut self.loaded.skipped_metadata.unknown_device_state_word_indices;
+        left_out.split_off(&self.layout.device_state_word_count());
         for index in journal.changed_word_indices() {
             left_out.remove(&index);
         }
         self.loaded.journal = journal.into_journal(state, &generations);
-        let words = &self.loaded.journal.state_words()[..self.layout.nvram_words as usize];
+        let words = &self.loaded.journal.device_state_words()[..self.layout.nvram_words as usize];
         for (index, &word) in words.iter().enumerate() {
             self.loaded.flash_model.store_nvram_word(index, word).expect("a model has power");
         }
@@ -256,13 +266,13 @@ impl<B: Backing> FlashLoader<'_, B> {
     fn choose_and_repair_sector_copy(
         &mut self,
         index: u64,
-        copies: &[[u8; STATE_SECTOR_BYTES]; 2],
+        copies: &[[u8; DEVICE_STATE_SECTOR_BYTES]; 2],
         journal: &journal::FoundJournal,
-    ) -> Option<StateSector> {
+    ) -> Option<DeviceStateSector> {
         let accepted = copies.each_ref().map(|bytes| {
             self.layout
-                .decode_state_sector(index, bytes)
-                .filter(|sector| journal.accepts_state_sector(sector))
+                .decode_device_state_sector(index, bytes)
+                .filter(|sector| journal.accepts_device_state_sector(sector))
         });
         let newest = accepted
             .iter()
@@ -275,10 +285,10 @@ impl<B: Backing> FlashLoader<'_, B> {
             ));
             return None;
         };
-        let bytes = self.layout.encode_state_sector(index, sector);
+        let bytes = self.layout.encode_device_state_sector(index, sector);
         for (side, copy) in METADATA_COPIES.into_iter().zip(copies) {
             if *copy != bytes {
-                let at = index * STATE_SECTOR_BYTES as u64;
+                let at = index * DEVICE_STATE_SECTOR_BYTES as u64;
                 side.repair_metadata(self.backing, self.layout, ImageFile::Nvram, &bytes, at);
                 self.loaded.repaired_metadata_copies += 1;
             }
@@ -286,13 +296,14 @@ impl<B: Backing> FlashLoader<'_, B> {
         newest
     }
 
-    /// Loads a block: its state word and its OOB records. If its state word is invalid, the block is recorded as
-    /// damaged, and a rescue loads it without the state word.
+    /// Loads a block: the word with its state (health, erase count, programmed pages), and its OOB records. If the word
+    /// is invalid, the block is recorded as damaged. If the image is being rescued, the block is then loaded without
+    /// the word.
     fn load_block(&mut self, id: BlockId) -> io::Result<()> {
-        let index = self.layout.block_word_index(id);
-        let word = self.loaded.journal.state_words()[index as usize];
+        let index = self.layout.block_state_word_index(id);
+        let word = self.loaded.journal.device_state_words()[index as usize];
         let pages = self.layout.geometry.block_pages();
-        let is_left_out = self.loaded.skipped_metadata.unknown_state_word_indices.contains(&index);
+        let is_left_out = self.loaded.skipped_metadata.unknown_device_state_word_indices.contains(&index);
         let record =
             BlockRecord::decode(word).filter(|record| record.programmed_pages <= pages && !is_left_out);
         let Some(record) = record else {
@@ -309,7 +320,7 @@ impl<B: Backing> FlashLoader<'_, B> {
         let mut block = self.read_block(id, record);
         self.report_and_remove_bad_oob_records(&mut block);
         if self.may_continue_loading() {
-            self.load_block_into_model(&block)?;
+            self.load_block_into_flash_model(&block)?;
         }
         Ok(())
     }
@@ -320,7 +331,7 @@ impl<B: Backing> FlashLoader<'_, B> {
     fn rescue_block(&mut self, id: BlockId) -> io::Result<()> {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
         let at = self.layout.oob_record_offset(first);
-        let sides: [Vec<[u8; FIXED_RECORD_BYTES]>; 2] =
+        let sides: [Vec<[u8; METADATA_RECORD_BYTES]>; 2] =
             METADATA_COPIES.map(|side| self.read_entries_of_copy(side, ImageFile::Flash, at, count as usize));
         let slots = |k: usize| {
             sides.each_ref().map(|side| self.layout.decode_oob_slot(Ppn(first.0 + k as u32), &side[k]))
@@ -342,7 +353,7 @@ impl<B: Backing> FlashLoader<'_, B> {
         let mut block = self.read_block(id, record);
         self.report_and_remove_bad_oob_records(&mut block);
         self.loaded.skipped_metadata.blocks.push((id, page_kind_of_block(&block)));
-        self.load_block_into_model(&block)
+        self.load_block_into_flash_model(&block)
     }
 
     /// Reads the OOB records that were written since the last erase of a block, each from a copy whose checksum is
@@ -367,7 +378,7 @@ impl<B: Backing> FlashLoader<'_, B> {
     fn choose_and_repair_oob_copy(
         &mut self,
         ppn: Ppn,
-        copies: &[[u8; FIXED_RECORD_BYTES]; 2],
+        copies: &[[u8; METADATA_RECORD_BYTES]; 2],
         block: BlockRecord,
     ) -> Option<OobRecord> {
         let slots = copies.each_ref().map(|bytes| self.layout.decode_oob_slot(ppn, bytes));
@@ -401,7 +412,7 @@ impl<B: Backing> FlashLoader<'_, B> {
             None => slots
                 .iter()
                 .position(|slot| !is_wrong(slot))
-                .map_or([0; FIXED_RECORD_BYTES], |side| copies[side]),
+                .map_or([0; METADATA_RECORD_BYTES], |side| copies[side]),
         };
         for ((side, copy), slot) in METADATA_COPIES.into_iter().zip(copies).zip(&slots) {
             if *copy != bytes && (chosen.is_some() || is_wrong(slot)) {
@@ -477,7 +488,7 @@ impl<B: Backing> FlashLoader<'_, B> {
     }
 
     /// Brings a block of the flash model into the state that was found in the files: erase count, programs, health.
-    fn load_block_into_model(&mut self, block: &FoundBlock) -> io::Result<()> {
+    fn load_block_into_flash_model(&mut self, block: &FoundBlock) -> io::Result<()> {
         let first = self.layout.geometry.first_page(block.id).0;
         self.loaded.flash_model.set_erase_count(block.id, block.record.erase_count);
         for k in 0..block.used_pages() {
@@ -485,7 +496,7 @@ impl<B: Backing> FlashLoader<'_, B> {
             match &block.pages[k] {
                 Some(OobRecord { oob: None, .. }) => self.loaded.flash_model.tear_program(ppn),
                 Some(record @ OobRecord { oob: Some(oob), .. }) => {
-                    self.load_page_into_model(ppn, record, *oob)?;
+                    self.load_page_into_flash_model(ppn, record, *oob)?;
                 }
                 None => self.load_as_torn(ppn, block.record.erase_count),
             }
@@ -498,8 +509,8 @@ impl<B: Backing> FlashLoader<'_, B> {
         Ok(())
     }
 
-    /// Loads a programmed page of a block into the flash model, and its checksum into the table of all pages.
-    fn load_page_into_model(&mut self, ppn: Ppn, record: &OobRecord, oob: Oob) -> io::Result<()> {
+    /// Loads a programmed page of a block into the strict flash model, and its checksum into the table of all pages.
+    fn load_page_into_flash_model(&mut self, ppn: Ppn, record: &OobRecord, oob: Oob) -> io::Result<()> {
         if !self.check_fully_programmed(ppn, record, &oob)? {
             self.load_as_torn(ppn, record.block_erase_count);
             return Ok(());
@@ -510,7 +521,7 @@ impl<B: Backing> FlashLoader<'_, B> {
         if is_lost {
             self.loaded
                 .flash_model
-                .program_lost_page(ppn, oob, &[])
+                .program_page_marked_lost(ppn, oob, &[])
                 .expect("the model takes what a block holds");
             return Ok(());
         }

@@ -51,8 +51,8 @@ pub use file_nand::FileNand;
 pub use image_file::ImageFile;
 pub use layout::Durability;
 use layout::{
-    FIXED_RECORD_BYTES, FORMAT_VERSION, IMAGE_HEADER_FIXED_BYTES, ImageHeader, ImageHeaderError, Layout,
-    MAX_CONFIG_BYTES, OobSlot, STATE_SECTOR_BYTES, STATE_SECTOR_WORDS, SessionRecord,
+    DEVICE_STATE_SECTOR_BYTES, DEVICE_STATE_SECTOR_WORDS, FORMAT_VERSION, IMAGE_HEADER_FIXED_BYTES,
+    ImageHeader, ImageHeaderError, Layout, MAX_CONFIG_BYTES, METADATA_RECORD_BYTES, OobSlot, SessionRecord,
 };
 use load::{FlashLoadSettings, LoadedFlash, load_and_repair_flash_state};
 use metadata_copy::{METADATA_COPIES, MetadataCopy};
@@ -93,9 +93,9 @@ pub struct OpenReport {
     pub may_have_lost_last_writes: bool,
     /// Number of flash pages that a crash of the server machine left half programmed.
     pub torn_pages: u64,
-    /// Number of metadata records, and of sectors of state words, that were missing or damaged in one of their two
-    /// copies and were rewritten from the other copy. After an unclean session, copies in the mirror may only have been
-    /// older.
+    /// Number of metadata records, and of sectors of the file `nvram` (NVRAM and block states), that were missing or
+    /// damaged in one of their two copies and were rewritten from the other copy. After an unclean session, a copy in
+    /// the mirror may have been merely outdated, not damaged.
     pub repaired_metadata_copies: u64,
     /// Number of flash pages whose data was compared with its checksum.
     pub verified_pages: u64,
@@ -109,10 +109,10 @@ pub struct OpenReport {
     pub mapped_pages: Option<u64>,
     /// Damage of metadata in both of its copies, one sentence for each damaged item. Empty unless the image is rescued.
     pub findings: Vec<String>,
-    /// Logical pages whose newest version cannot be proven. Empty unless the image (a damaged one) is rescued. The
-    /// device reads them as zeros, so a server has to refuse reads of them
-    /// ([`FlashDevice::refuse_reads_of_unproven_pages`](crate::FlashDevice::refuse_reads_of_unproven_pages)).
-    pub lpns_with_unproven_version: BTreeSet<Lpn>,
+    /// Logical pages whose stored version may not be the newest one. Empty unless the image (a damaged one) is rescued.
+    /// The device reads them as zeros, so a server has to refuse reads of them
+    /// ([`crate::FlashDevice::refuse_reads_of_possibly_stale_pages`]).
+    pub lpns_with_possibly_stale_version: BTreeSet<Lpn>,
 }
 
 /// An open image: a device over the files of the image.
@@ -173,12 +173,12 @@ impl Image {
     /// module `rescue`). `backing` must be a view that leaves the files unchanged, such as [`CopyOnWrite`].
     ///
     /// # Errors
-    /// As [`Image::open`]; damage after which no logical page can be proven.
-    pub fn rescue_on(backing: impl Backing) -> Result<Self, ImageError> {
+    /// As [`Image::open`]; damage after which no logical page is certain to have its newest version.
+    pub fn open_for_rescue_on(backing: impl Backing) -> Result<Self, ImageError> {
         let loading = LoadMode { verifies_all_data: false, rescues: true };
         let rescued = report_panic_as_damage(|| Self::recover_on(backing, COPY_ON_WRITE_OPTIONS, loading));
         rescued.map_err(|error| match error {
-            ImageError::Damaged { findings, .. } => ImageError::NoProvenPage { findings },
+            ImageError::Damaged { findings, .. } => ImageError::NoPageProvablyNewest { findings },
             error => error,
         })
     }
@@ -192,13 +192,13 @@ impl Image {
     ) -> Result<Self, ImageError> {
         let rescues = loading.rescues;
         let found = FoundImage::read(&mut backing, rescues)?;
-        let mut report = found.open_report();
+        let mut report = found.report_on_opening();
         let (image_header, config) = (found.image_header.clone(), found.config.clone());
         let (layout, previous_session_id) = (found.layout.clone(), found.session.session_id);
         let mut loaded = found.load(&mut backing, loading)?;
         if rescues {
-            report.lpns_with_unproven_version =
-                rescue::unmap_unproven_pages(&mut loaded, &image_header, &config, &layout)?;
+            report.lpns_with_possibly_stale_version =
+                rescue::unmap_possibly_stale_pages(&mut loaded, &image_header, &config, &layout)?;
             report.findings = std::mem::take(&mut loaded.findings);
         } else if !loaded.findings.is_empty() {
             return Err(ImageError::Damaged { findings: loaded.findings, may_be_rescued: true });
@@ -270,7 +270,7 @@ impl Image {
 /// was closed.
 ///
 /// # Errors
-/// Errors of [`LiveDevice::flush`]; a refusal of the operating system. The image is then as after an unclean end.
+/// Errors of [`LiveDevice::flush`]; an error of the operating system. The image is then as after an unclean end.
 pub fn close(mut device: LiveDevice) -> Result<(), ImageError> {
     end_session(&mut device)
 }
@@ -335,17 +335,17 @@ fn parts_and_endurance_cycles_of(
             differences.join(", ")
         )));
     }
-    let parts = config.image_parts(&image_header.design, &resolved)?;
+    let parts = config.design_parts_for_image(&image_header.design, &resolved)?;
     Ok((parts, resolved.endurance_cycles))
 }
 
-/// Returns the error for a failed medium of an image. It contains the refusal of the operating system if there was one.
+/// Returns the error for a failed medium of an image. It contains the error of the operating system if there was one.
 fn medium_failure(medium: &dyn Medium) -> ImageError {
     let refused = medium.unresolved_write_error();
     ImageError::IoWhileInUse {
-        refusal: refused.map_or_else(
+        cause_message: refused.map_or_else(
             || "a file of the image could not be read or written".to_owned(),
-            |refused| refused.refusal.clone(),
+            |refused| refused.cause_message.clone(),
         ),
         is_disk_full: refused.is_some_and(|refused| refused.is_disk_full),
     }
@@ -386,24 +386,24 @@ fn recover(
     image_header: &ImageHeader,
     config: Config,
 ) -> Result<RecoveredDevice, ImageError> {
-    let plan = DevicePlan::new(image_header, config, nand.durability())?;
+    let plan = DevicePartsAndSettings::new(image_header, config, nand.durability())?;
     nand.set_max_waiting_erases_per_pool(plan.max_waiting_erases_per_pool);
     plan.recover_device(Box::new(nand), image_header.logical_pages)
 }
 
 /// Parts and settings with which the device of an image is built in a session.
-struct DevicePlan {
+struct DevicePartsAndSettings {
     /// Configuration of the device in this session.
     config: Config,
     /// Parts (map, page validity, content mechanisms and others) of which the device consists.
     parts: Parts,
     /// Program/erase cycles for which a block is rated.
     endurance_cycles: u32,
-    /// Most blocks of one pool whose erases may wait to be written together.
+    /// Maximum number of blocks of one pool whose erases may wait to be written together.
     max_waiting_erases_per_pool: u32,
 }
 
-impl DevicePlan {
+impl DevicePartsAndSettings {
     /// Chooses the parts and settings of the device of an image, for a session with this durability mode.
     fn new(
         image_header: &ImageHeader,
@@ -421,7 +421,7 @@ impl DevicePlan {
             Durability::Process => u32::MAX,
             Durability::Host => {
                 parts.gc.gc_start_free_blocks =
-                    parts.gc.gc_start_free_blocks.max(free_blocks_per_pool_for_joint_erases(image_header));
+                    parts.gc.gc_start_free_blocks.max(free_blocks_per_pool_for_batched_erases(image_header));
                 config.gc.low_blocks = Some(parts.gc.gc_start_free_blocks);
                 parts.gc.gc_start_free_blocks.saturating_sub(GC_RESERVE_BLOCKS)
             }
@@ -449,15 +449,15 @@ impl DevicePlan {
     }
 }
 
-/// Returns the number of free blocks per pool that GC of a `host` session keeps ready, so that several erases can share
-/// one sync. It is an eighth of the spare blocks, which costs little write amplification, and at most 32 blocks in all
-/// pools.
-fn free_blocks_per_pool_for_joint_erases(image_header: &ImageHeader) -> u32 {
-    /// Most blocks, in all pools together, that are kept free for joint erases.
-    const JOINT_ERASE_FREE_BLOCKS_MAX: u32 = 32;
+/// Returns the number of free blocks that GC keeps ready in each pool with durability `host`, so that several erases
+/// can share one sync. It is an eighth of the spare blocks, which costs little write amplification, and at most 32
+/// blocks in all pools.
+fn free_blocks_per_pool_for_batched_erases(image_header: &ImageHeader) -> u32 {
+    /// Maximum number of blocks, in all pools together, that are kept free so that several erases can share one sync.
+    const BATCHED_ERASE_FREE_BLOCKS_MAX: u32 = 32;
     let ImageHeader { geometry, logical_pages, .. } = image_header;
     let spare = geometry.blocks().saturating_sub(logical_pages.div_ceil(geometry.block_pages()));
-    spare.div_ceil(8).min(JOINT_ERASE_FREE_BLOCKS_MAX) / geometry.allocation_pools()
+    spare.div_ceil(8).min(BATCHED_ERASE_FREE_BLOCKS_MAX) / geometry.allocation_pools()
 }
 
 /// Returns a function that makes an `ImageError::Io` of an error of the operating system. `refused_operation` is a
@@ -494,9 +494,9 @@ struct FoundImage {
     config: Config,
     /// Offsets of data and metadata in the files.
     layout: Layout,
-    /// Record of the last session. It states that the session closed the image only if no later session has begun.
+    /// Record of the last session. If a later session has begun, `was_closed` is false.
     session: SessionRecord,
-    /// Journal of the image (the log of changes of state words) as found in the files.
+    /// Journal of the image (the log of changes of NVRAM and block states) as found in the files.
     journal: journal::FoundJournal,
     /// Whether the last writes may be lost, because the server machine was restarted after an unclean session of
     /// durability `process`.
@@ -549,7 +549,7 @@ impl FoundImage {
     }
 
     /// Returns the report of opening the image, with the facts that header, session record and journal determine.
-    fn open_report(&self) -> OpenReport {
+    fn report_on_opening(&self) -> OpenReport {
         OpenReport {
             was_shut_down_uncleanly: !self.session.was_closed,
             may_have_lost_last_writes: self.may_have_lost_last_writes,
@@ -589,7 +589,7 @@ fn require_plausible_nvram(image_header: &ImageHeader, config: &Config) -> Resul
     let (parts, _) = parts_and_endurance_cycles_of(config, image_header)?;
     let needed_bytes = parts.total_nvram_bytes(&image_header.geometry, image_header.logical_pages);
     // Another version of Wearwell may need less or more, but not twice as much.
-    if image_header.nvram_words <= needed_bytes / 4 + STATE_SECTOR_WORDS as u64 {
+    if image_header.nvram_words <= needed_bytes / 4 + DEVICE_STATE_SECTOR_WORDS as u64 {
         return Ok(());
     }
     let finding = format!(
@@ -614,8 +614,10 @@ fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), I
     let found = [ImageHeader::decode(&home), ImageHeader::decode(&mirror)];
     let image_header = match &found {
         // The header of another image is whole, too, but has another salt.
-        [Ok(home), Ok(mirror)] if home != mirror && !belongs_to_this_image(backing, home) => mirror.clone(),
-        [Err(_), Ok(mirror)] if !belongs_to_this_image(backing, mirror) => {
+        [Ok(home), Ok(mirror)] if home != mirror && !do_image_files_match_header(backing, home) => {
+            mirror.clone()
+        }
+        [Err(_), Ok(mirror)] if !do_image_files_match_header(backing, mirror) => {
             return Err(ImageError::Damaged {
                 findings: vec![
                     "the superblock or its copy in `mirror` must be intact and of this image, but the superblock is \
@@ -661,28 +663,28 @@ fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), I
 /// Whether an image header belongs to this image. This is so if the checksum of a record outside the files `superblock`
 /// and `mirror` is right under the salt in the header. Such records are the session record, the sectors of the NVRAM,
 /// and the OOB records of the first pages of the blocks.
-fn belongs_to_this_image(backing: &impl Backing, image_header: &ImageHeader) -> bool {
+fn do_image_files_match_header(backing: &impl Backing, image_header: &ImageHeader) -> bool {
     let (layout, geometry) = (Layout::new(image_header), &image_header.geometry);
     let is_state_sector = |index: u64| {
-        let mut sector = [0; STATE_SECTOR_BYTES];
-        let offset = index * STATE_SECTOR_BYTES as u64;
+        let mut sector = [0; DEVICE_STATE_SECTOR_BYTES];
+        let offset = index * DEVICE_STATE_SECTOR_BYTES as u64;
         MetadataCopy::OwnFile.read_metadata(backing, &layout, ImageFile::Nvram, &mut sector, offset)
-            && layout.decode_state_sector(index, &sector).is_some()
+            && layout.decode_device_state_sector(index, &sector).is_some()
     };
     let is_oob = |block: u32| {
-        let (mut record, ppn) = ([0; FIXED_RECORD_BYTES], geometry.first_page(BlockId(block)));
+        let (mut record, ppn) = ([0; METADATA_RECORD_BYTES], geometry.first_page(BlockId(block)));
         let offset = layout.oob_record_offset(ppn);
         MetadataCopy::OwnFile.read_metadata(backing, &layout, ImageFile::Flash, &mut record, offset)
             && matches!(layout.decode_oob_slot(ppn, &record), OobSlot::Record(_))
     };
     read_session_copy(backing, &layout, MetadataCopy::OwnFile).is_some()
-        || (0..layout.state_sector_count()).any(is_state_sector)
+        || (0..layout.device_state_sector_count()).any(is_state_sector)
         || (0..geometry.blocks()).any(is_oob)
 }
 
 /// Reads one of the two copies of the session record; `None` if it is damaged or cannot be read.
 fn read_session_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy) -> Option<SessionRecord> {
-    let mut bytes = [0; FIXED_RECORD_BYTES];
+    let mut bytes = [0; METADATA_RECORD_BYTES];
     let is_read = side.read_metadata(backing, layout, ImageFile::Session, &mut bytes, 0);
     is_read.then(|| SessionRecord::decode(&bytes, layout.checksum_salt)).flatten()
 }

@@ -1,12 +1,13 @@
 //! Operation batch: flash and NVRAM operations that wait to be written to the files of an image together.
 //!
-//! Within a batch all programs are written first, then one journal record with every state word that the batch changes:
-//! words of the NVRAM, erases and marks of blocks. Pages that are adjacent in the flash file are one [`PageRun`], which
-//! is one write of data and one of OOB records. Batches are written one after the other, each as a whole.
+//! Within a batch all programs are written first. Then one journal record is written with every word that the batch
+//! changes: words of NVRAM, and words with the state of a block. Pages that are adjacent in the flash file are one
+//! [`PageRun`], which is one write of data and one of OOB records. Batches are written one after the other, each as a
+//! whole.
 
 use wearwell::address::{BlockId, Ppn};
 
-use super::layout::FIXED_RECORD_BYTES;
+use super::layout::METADATA_RECORD_BYTES;
 
 /// A run of adjacent pages whose programs wait to be written: their data, spare areas and OOB records.
 #[derive(Debug, Default)]
@@ -15,7 +16,7 @@ pub(super) struct PageRun {
     first_page: u32,
     /// Size of the data of one page, bytes.
     page_bytes: usize,
-    /// Whether the run's pages hold metadata of the engine, whose data is stored twice.
+    /// Whether the run's pages hold FTL metadata. The data of such pages is stored twice.
     pub(super) is_metadata: bool,
     /// Data of the run's pages, one page after the other. It may be followed by reserved bytes for further pages.
     page_data: Vec<u8>,
@@ -34,7 +35,7 @@ impl PageRun {
 
     /// Returns the number of pages in the run.
     fn page_count(&self) -> u32 {
-        (self.oob_records.len() / FIXED_RECORD_BYTES) as u32
+        (self.oob_records.len() / METADATA_RECORD_BYTES) as u32
     }
 
     /// Whether page `ppn` extends this run of consecutive pages: it follows the last page of the run, and both hold
@@ -66,7 +67,12 @@ impl PageRun {
 
     /// Adds the next page to the run: its spare bytes and OOB record. The page's data has been written to the run's
     /// data buffer before, after the data of the run's last page.
-    fn finish_reserved_page(&mut self, spare: &[u8], spare_stride: usize, record: &[u8; FIXED_RECORD_BYTES]) {
+    fn finish_reserved_page(
+        &mut self,
+        spare: &[u8],
+        spare_stride: usize,
+        record: &[u8; METADATA_RECORD_BYTES],
+    ) {
         if !spare.is_empty() {
             self.spare_areas.resize(self.page_count() as usize * spare_stride, 0);
             self.spare_areas.extend_from_slice(spare);
@@ -85,9 +91,9 @@ impl PageRun {
 /// Buffers of runs (adjacent pages) that were written, kept for later runs, because allocating fresh memory costs as
 /// much as the copy into it.
 #[derive(Debug, Default)]
-pub(super) struct RunBuffers(Vec<PageRun>);
+pub(super) struct PageRunBuffers(Vec<PageRun>);
 
-impl RunBuffers {
+impl PageRunBuffers {
     /// Most runs (groups of adjacent pages) whose buffers are kept for later runs.
     const KEPT_RUN_BUFFERS_MAX: usize = 32;
 
@@ -116,32 +122,32 @@ pub(super) struct PageProgram<'a> {
     /// Distance of the spare areas of consecutive pages in the flash file, bytes.
     pub(super) spare_stride_bytes: usize,
     /// Encoded OOB record of the page.
-    pub(super) oob_record: [u8; FIXED_RECORD_BYTES],
-    /// Whether the page holds metadata of the engine, whose data is stored twice.
+    pub(super) oob_record: [u8; METADATA_RECORD_BYTES],
+    /// Whether the page holds FTL metadata. The data of such a page is stored twice.
     pub(super) is_metadata: bool,
 }
 
-/// Changes of state words by a batch of operations: index and new value, in the order of the changes. A word may occur
-/// several times; its last value counts.
+/// Changes of words of NVRAM and block states by a batch of operations: index and new value, in the order of the
+/// changes. A word may occur several times; its last value counts.
 #[derive(Debug, Default)]
-pub(super) struct StateWordChanges(Vec<(u64, u64)>);
+pub(super) struct DeviceStateWordChanges(Vec<(u64, u64)>);
 
-impl StateWordChanges {
-    /// Number of latest changes that are searched for a change of a given word, which can then be overwritten. A few
-    /// suffice, because the state word of a block changes with each of its pages, together with few other words.
-    const SEARCHED_WORD_CHANGES_MAX: usize = 4;
+impl DeviceStateWordChanges {
+    /// Number of latest changes that are searched for an earlier change of the same word, which is then overwritten. A
+    /// few suffice, because the word with the state of a block changes with each of its pages, together with few other
+    /// words.
+    const RECENT_CHANGES_SEARCHED_MAX: usize = 4;
 
-    /// Records that the state word with index `index` gets the value `word`. A recent change of this word is
-    /// overwritten.
+    /// Records that the word with index `index` gets the value `word`. A recent change of this word is overwritten.
     pub(super) fn set(&mut self, index: u64, word: u64) {
-        let mut latest = self.0.iter_mut().rev().take(Self::SEARCHED_WORD_CHANGES_MAX);
+        let mut latest = self.0.iter_mut().rev().take(Self::RECENT_CHANGES_SEARCHED_MAX);
         match latest.find(|change| change.0 == index) {
             Some(change) => change.1 = word,
             None => self.0.push((index, word)),
         }
     }
 
-    /// Whether the batch changes no state word.
+    /// Whether the batch changes no word of NVRAM and no block state.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -151,8 +157,8 @@ impl StateWordChanges {
         self.0.len()
     }
 
-    /// Returns each changed state word once, as index and last value, in the order of the indices.
-    pub(super) fn last_word_values(&self) -> Vec<(u64, u64)> {
+    /// Returns each changed word once, as index and last value, in the order of the indices.
+    pub(super) fn last_value_by_word(&self) -> Vec<(u64, u64)> {
         let mut values = self.0.clone();
         values.reverse();
         values.sort_by_key(|&(index, _)| index);
@@ -161,15 +167,16 @@ impl StateWordChanges {
     }
 }
 
-/// A batch of operations (programs and changes of state words) that is written to the files of an image together.
+/// A batch of operations that is written to the files of an image together: programs, and changes of NVRAM and block
+/// states.
 #[derive(Debug, Default)]
 pub(super) struct OperationBatch {
     /// Number of the journal record that will make the operations of the batch valid.
     pub(super) journal_record_number: u64,
     /// Waiting programs, in runs of adjacent pages.
     runs: Vec<PageRun>,
-    /// Changes of state words (NVRAM and blocks) by the batch.
-    pub(super) word_changes: StateWordChanges,
+    /// Changes that the batch makes to words of NVRAM and to words with the state of a block.
+    pub(super) word_changes: DeviceStateWordChanges,
     /// Erased blocks whose space in the flash file is returned to the file system.
     pub(super) blocks_to_punch: Vec<BlockId>,
     /// Erased blocks that held metadata. The file space of their copies in the mirror is returned to the file system.
@@ -184,7 +191,7 @@ impl OperationBatch {
         Self { journal_record_number, ..Self::default() }
     }
 
-    /// Whether the batch has neither programs nor changed state words.
+    /// Whether the batch has no programs and changes neither NVRAM nor block states.
     pub(super) fn is_empty(&self) -> bool {
         self.programmed_data_bytes == 0 && self.word_changes.is_empty()
     }
@@ -201,31 +208,32 @@ impl OperationBatch {
         ppn: Ppn,
         page_bytes: usize,
         is_metadata: bool,
-        run_buffers: &mut RunBuffers,
+        page_run_buffers: &mut PageRunBuffers,
     ) -> &mut PageRun {
         let continued = self.runs.iter().rposition(|run| run.is_continued_by(ppn, is_metadata));
         let at = continued.unwrap_or_else(|| {
-            self.runs.push(run_buffers.begin_run(ppn, page_bytes, is_metadata));
+            self.runs.push(page_run_buffers.begin_run(ppn, page_bytes, is_metadata));
             self.runs.len() - 1
         });
         &mut self.runs[at]
     }
 
     /// Reserves buffer space for `count` pages of host data, of `page_bytes` each, from page `first` on, and returns
-    /// the space. [`OperationBatch::add_reserved_page`] adds the pages to the batch one by one.
+    /// the space. [`OperationBatch::add_program_from_reserved_buffer`] adds the programs of these pages to the batch
+    /// one by one.
     pub(super) fn reserve_page_buffers(
         &mut self,
         first: Ppn,
         count: usize,
         page_bytes: usize,
-        run_buffers: &mut RunBuffers,
+        page_run_buffers: &mut PageRunBuffers,
     ) -> &mut [u8] {
-        self.find_or_begin_run(first, page_bytes, false, run_buffers).reserve_page_data_buffer(count)
+        self.find_or_begin_run(first, page_bytes, false, page_run_buffers).reserve_page_data_buffer(count)
     }
 
     /// Returns the data that was put into the space reserved for page `ppn` by
     /// [`OperationBatch::reserve_page_buffers`]. The page must be the next one to be added.
-    pub(super) fn reserved_data(&self, ppn: Ppn) -> &[u8] {
+    pub(super) fn data_in_reserved_buffer(&self, ppn: Ppn) -> &[u8] {
         let run = self
             .runs
             .iter()
@@ -235,9 +243,13 @@ impl OperationBatch {
         &run.page_data[used..used + run.page_bytes]
     }
 
-    /// Adds the program of page `ppn`, which has no spare bytes, to the batch of operations. The page must be the next
-    /// one of those that [`OperationBatch::reserve_page_buffers`] reserved.
-    pub(super) fn add_reserved_page(&mut self, ppn: Ppn, record: &[u8; FIXED_RECORD_BYTES]) {
+    /// Adds the program of page `ppn`, which has no spare bytes, to the batch of operations. Its data is in the buffer
+    /// space that [`OperationBatch::reserve_page_buffers`] reserved, and the page must be the next one of that space.
+    pub(super) fn add_program_from_reserved_buffer(
+        &mut self,
+        ppn: Ppn,
+        record: &[u8; METADATA_RECORD_BYTES],
+    ) {
         let mut runs = self.runs.iter_mut();
         let run = runs.rfind(|run| run.is_continued_by(ppn, false)).expect("room was made for the page");
         run.finish_reserved_page(&[], 0, record);
@@ -245,8 +257,13 @@ impl OperationBatch {
     }
 
     /// Adds the program of a page to the batch of operations. The page extends a run of adjacent pages if there is one.
-    pub(super) fn add_program(&mut self, ppn: Ppn, page: &PageProgram<'_>, run_buffers: &mut RunBuffers) {
-        let run = self.find_or_begin_run(ppn, page.data.len(), page.is_metadata, run_buffers);
+    pub(super) fn add_program(
+        &mut self,
+        ppn: Ppn,
+        page: &PageProgram<'_>,
+        page_run_buffers: &mut PageRunBuffers,
+    ) {
+        let run = self.find_or_begin_run(ppn, page.data.len(), page.is_metadata, page_run_buffers);
         run.reserve_page_data_buffer(1).copy_from_slice(page.data);
         run.finish_reserved_page(page.spare, page.spare_stride_bytes, &page.oob_record);
         self.programmed_data_bytes += page.data.len();
@@ -264,9 +281,9 @@ impl OperationBatch {
         Some((&run.page_data[at * run.page_bytes..(at + 1) * run.page_bytes], spare))
     }
 
-    /// Removes the programs of the batch after they were written, and keeps their buffers in `run_buffers`.
-    pub(super) fn remove_programs(&mut self, run_buffers: &mut RunBuffers) {
-        self.runs.drain(..).for_each(|run| run_buffers.return_run(run));
+    /// Removes the programs of the batch after they were written, and keeps their buffers in `page_run_buffers`.
+    pub(super) fn remove_programs(&mut self, page_run_buffers: &mut PageRunBuffers) {
+        self.runs.drain(..).for_each(|run| page_run_buffers.return_run(run));
         self.programmed_data_bytes = 0;
     }
 }
@@ -278,7 +295,7 @@ mod tests {
     /// Size of the pages in these tests, bytes.
     const PAGE_BYTES: usize = 4;
     /// OOB record of all pages in these tests; its content does not matter.
-    const OOB_RECORD: [u8; FIXED_RECORD_BYTES] = [7; FIXED_RECORD_BYTES];
+    const OOB_RECORD: [u8; METADATA_RECORD_BYTES] = [7; METADATA_RECORD_BYTES];
 
     /// Makes the program of a page of host data with the given data and spare bytes.
     fn page<'a>(data: &'a [u8; PAGE_BYTES], spare: &'a [u8]) -> PageProgram<'a> {
@@ -286,17 +303,17 @@ mod tests {
     }
 
     #[test]
-    fn the_last_value_of_a_state_word_counts_however_often_it_changed() {
-        let mut words = StateWordChanges::default();
+    fn only_the_last_value_of_a_changed_state_word_is_written() {
+        let mut words = DeviceStateWordChanges::default();
         for change in [(9, 1), (2, 1), (9, 2), (3, 1), (4, 1), (5, 1), (6, 1), (9, 3), (2, 2)] {
             words.set(change.0, change.1);
         }
-        assert_eq!(words.last_word_values(), [(2, 2), (3, 1), (4, 1), (5, 1), (6, 1), (9, 3)]);
+        assert_eq!(words.last_value_by_word(), [(2, 2), (3, 1), (4, 1), (5, 1), (6, 1), (9, 3)]);
     }
 
     #[test]
     fn adjacent_pages_are_one_run_in_which_each_is_found_with_its_spare_bytes() {
-        let (mut batch, mut room) = (OperationBatch::new(1), RunBuffers::default());
+        let (mut batch, mut room) = (OperationBatch::new(1), PageRunBuffers::default());
         batch.add_program(Ppn(5), &page(b"five", b""), &mut room);
         batch.add_program(Ppn(6), &page(b"six ", b"s"), &mut room);
         batch.add_program(Ppn(9), &page(b"nine", b""), &mut room);
@@ -312,20 +329,20 @@ mod tests {
 
     #[test]
     fn a_reserved_page_is_part_of_the_write_batch_once_it_is_added() {
-        let (mut batch, mut room) = (OperationBatch::new(1), RunBuffers::default());
+        let (mut batch, mut room) = (OperationBatch::new(1), PageRunBuffers::default());
         batch.reserve_page_buffers(Ppn(3), 2, PAGE_BYTES, &mut room).copy_from_slice(b"3333four");
         assert!(batch.is_empty() && batch.runs().next().is_none(), "nothing is programmed yet");
-        assert_eq!(batch.reserved_data(Ppn(3)), b"3333");
-        batch.add_reserved_page(Ppn(3), &OOB_RECORD);
+        assert_eq!(batch.data_in_reserved_buffer(Ppn(3)), b"3333");
+        batch.add_program_from_reserved_buffer(Ppn(3), &OOB_RECORD);
         assert_eq!(batch.find_page(Ppn(3), 2), Some((&b"3333"[..], &b""[..])));
-        assert_eq!((batch.find_page(Ppn(4), 2), batch.reserved_data(Ppn(4))), (None, &b"four"[..]));
+        assert_eq!((batch.find_page(Ppn(4), 2), batch.data_in_reserved_buffer(Ppn(4))), (None, &b"four"[..]));
         assert_eq!(batch.programmed_data_bytes, PAGE_BYTES);
         assert_eq!(batch.runs().map(PageRun::page_data).collect::<Vec<_>>(), [b"3333"]);
     }
 
     #[test]
     fn a_reused_run_buffer_holds_nothing_of_earlier_pages() {
-        let (mut batch, mut room) = (OperationBatch::new(1), RunBuffers::default());
+        let (mut batch, mut room) = (OperationBatch::new(1), PageRunBuffers::default());
         batch.add_program(Ppn(1), &page(b"long", b"x"), &mut room);
         batch.add_program(Ppn(2), &page(b"gone", b"y"), &mut room);
         batch.remove_programs(&mut room);

@@ -16,7 +16,8 @@ use crate::device::lost_page_sentence;
 /// Report of the repair of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepairReport {
-    /// Number of metadata records, and of sectors of state words, that were rewritten from their second copies.
+    /// Number of metadata records, and of sectors with state words (NVRAM words and block states, 8 bytes each), that
+    /// were rewritten from their second copies.
     pub repaired_metadata_copies: u64,
     /// Number of flash pages whose data was read and compared with its checksum.
     pub verified_pages: u64,

@@ -1,20 +1,21 @@
-//! Rescue of a damaged image: determines the logical pages whose newest version can be proven, and leaves out the rest.
+//! Rescue of a damaged image: determines the logical pages that certainly have their newest version, and leaves out the
+//! rest.
 //!
-//! An image of which both copies of some metadata are damaged is refused, because its records do not tell any more what
-//! was written last. For most logical pages they still do. A logical page is *proven* if its entry of the map in NVRAM
-//! is known to be the newest one, and names a page whose OOB record is whole; the data is compared with the checksum of
-//! that record when it is read. All other logical pages are *unproven*: their map entries are emptied, so that the
-//! engine recovers without them, and the server answers `EIO` for them. Nothing is guessed, so a read returns the right
-//! data or an error.
+//! If both copies of some metadata of an image are damaged, the image cannot be opened normally, because its records do
+//! not determine the newest version of every logical page. For most logical pages they still do. A logical page is
+//! *proven* if its map entry in NVRAM is known to be the newest one, and names a page whose OOB record is undamaged.
+//! The data is compared with the checksum of that record when it is read. All other logical pages are *unproven*: their
+//! map entries are emptied, so that the engine recovers without them, and the server answers `EIO` for them. Nothing is
+//! guessed, so a read returns the right data or an error.
 //!
-//! Damage in both copies makes these logical pages unproven:
+//! If both copies of one of these records are damaged, the following logical pages are unproven:
 //!
-//! - a sector of NVRAM: those of its entries, except entries that the journal holds;
-//! - records of the journal: those of every sector that was written before these records, except entries that newer
-//!   records hold;
-//! - the OOB record of a page: those whose entries name the page; for a page of a compressed chunk, all that are in
-//!   chunks;
-//! - the state word of a block: none, since the OOB records of its pages suffice.
+//! - a sector of NVRAM: the logical pages whose map entries lie in the sector, except entries that the journal holds;
+//! - records of the journal: the logical pages whose map entries lie in a sector that was written before these records,
+//!   except entries that newer records hold;
+//! - the OOB record of a page: the logical pages whose map entries name the page; for a page of a compressed chunk, all
+//!   logical pages that are stored in chunks;
+//! - the state word of a block: no logical page, because the OOB records of the block's pages suffice.
 //!
 //! Some designs have to read every page of a kind to know the newest version: pages of a map on flash, pages of deltas,
 //! or all pages, if the map is stored nowhere. If such a page may be missing, no logical page is proven, and the image
@@ -31,32 +32,34 @@ use wearwell_config::Config;
 use super::backing::Backing;
 use super::error::ImageError;
 use super::image_file::ImageFile;
-use super::layout::{FIXED_RECORD_BYTES, ImageHeader, Layout, OobSlot, STATE_SECTOR_BYTES, SessionRecord};
+use super::layout::{
+    DEVICE_STATE_SECTOR_BYTES, ImageHeader, Layout, METADATA_RECORD_BYTES, OobSlot, SessionRecord,
+};
 use super::load::{LoadedFlash, SkippedMetadata};
 use super::metadata_copy::METADATA_COPIES;
 use super::parts_and_endurance_cycles_of;
 
-/// Returns the highest journal record number that other metadata names (session record, sectors of state words, OOB
-/// records). An OOB record counts with its number minus one, because its page may have been programmed for a record
-/// that was never written.
+/// Returns the highest journal record number that is stored outside the journal: in the session record, the sectors of
+/// the file `nvram`, or the OOB records. An OOB record counts with its number minus one, because its page may have been
+/// programmed for a record that was never written.
 pub(super) fn newest_journal_record_number(
     backing: &impl Backing,
     layout: &Layout,
     session: &SessionRecord,
 ) -> u64 {
     let of_session = if session.was_closed { session.last_journal_record_number } else { 0 };
-    let sectors = (0..layout.state_sector_count()).filter_map(|index| {
+    let sectors = (0..layout.device_state_sector_count()).filter_map(|index| {
         let numbers = METADATA_COPIES.map(|side| {
-            let mut bytes = [0; STATE_SECTOR_BYTES];
+            let mut bytes = [0; DEVICE_STATE_SECTOR_BYTES];
             let is_read = side.read_metadata(
                 backing,
                 layout,
                 ImageFile::Nvram,
                 &mut bytes,
-                index * STATE_SECTOR_BYTES as u64,
+                index * DEVICE_STATE_SECTOR_BYTES as u64,
             );
             is_read
-                .then(|| layout.decode_state_sector(index, &bytes))
+                .then(|| layout.decode_device_state_sector(index, &bytes))
                 .flatten()
                 .map(|sector| sector.last_journal_record_number)
         });
@@ -64,7 +67,7 @@ pub(super) fn newest_journal_record_number(
     });
     let pages = (0..layout.geometry.pages() as u32).map(Ppn).filter_map(|ppn| {
         let numbers = METADATA_COPIES.map(|side| {
-            let mut bytes = [0; FIXED_RECORD_BYTES];
+            let mut bytes = [0; METADATA_RECORD_BYTES];
             let is_read = side.read_metadata(
                 backing,
                 layout,
@@ -82,12 +85,12 @@ pub(super) fn newest_journal_record_number(
     sectors.chain(pages).max().unwrap_or(0).max(of_session)
 }
 
-/// Empties the L2P map entries of all logical pages whose newest version cannot be proven with the undamaged metadata,
-/// and returns these pages.
+/// Empties the L2P map entries of all logical pages whose stored version may not be the newest one according to the
+/// undamaged metadata, and returns these pages.
 ///
 /// # Errors
-/// [`ImageError::NoProvenPage`] if no logical page is proven.
-pub(super) fn unmap_unproven_pages(
+/// [`ImageError::NoPageProvablyNewest`] if no logical page is certain to have its newest version.
+pub(super) fn unmap_possibly_stale_pages(
     loaded: &mut LoadedFlash,
     image_header: &ImageHeader,
     config: &Config,
@@ -96,7 +99,7 @@ pub(super) fn unmap_unproven_pages(
     let (parts, _) = parts_and_endurance_cycles_of(config, image_header)?;
     if let Some(reason) = reason_that_rescue_is_impossible(&parts, &loaded.skipped_metadata, layout) {
         let findings = std::iter::once(reason.to_owned()).chain(loaded.findings.iter().cloned()).collect();
-        return Err(ImageError::NoProvenPage { findings });
+        return Err(ImageError::NoPageProvablyNewest { findings });
     }
     if !has_flat_map_in_nvram(&parts) {
         return Ok(BTreeSet::new());
@@ -116,7 +119,7 @@ pub(super) fn unmap_unproven_pages(
     let unproven: BTreeSet<Lpn> = (0..image_header.logical_pages)
         .map(Lpn)
         .filter(|&lpn| {
-            !map.is_map_entry_proven(lpn, &mut loaded.flash_model, &loaded.skipped_metadata, &chunks)
+            !map.is_map_entry_provably_newest(lpn, &mut loaded.flash_model, &loaded.skipped_metadata, &chunks)
         })
         .collect();
     for lpn in &unproven {
@@ -144,9 +147,9 @@ fn reason_that_rescue_is_impossible(
     layout: &Layout,
 ) -> Option<&'static str> {
     let lacks_nvram =
-        skipped_metadata.unknown_state_word_indices.range(..layout.nvram_words).next().is_some();
+        skipped_metadata.unknown_device_state_word_indices.range(..layout.nvram_words).next().is_some();
     let lacks_any =
-        !skipped_metadata.unknown_state_word_indices.is_empty() || !skipped_metadata.pages.is_empty();
+        !skipped_metadata.unknown_device_state_word_indices.is_empty() || !skipped_metadata.pages.is_empty();
     if parts.persistence != Persistence::NvramMap && lacks_any {
         return Some(
             "recovery rebuilds the map of the image from the spare areas of all flash pages, which must be readable, \
@@ -202,7 +205,7 @@ impl FlatNvramMap<'_> {
 
     /// Whether the map entry of a logical page is proven: it is certainly the newest one, and the page or chunk that it
     /// names was found.
-    fn is_map_entry_proven(
+    fn is_map_entry_provably_newest(
         &self,
         lpn: Lpn,
         flash_model: &mut SimNand,
@@ -210,7 +213,7 @@ impl FlatNvramMap<'_> {
         found_chunk_numbers: &BTreeSet<u32>,
     ) -> bool {
         let index = self.map_word_index(lpn);
-        if skipped_metadata.unknown_state_word_indices.contains(&index) {
+        if skipped_metadata.unknown_device_state_word_indices.contains(&index) {
             return false;
         }
         let Some(unit) = flash_model.nvram()[index as usize].checked_sub(1) else { return true };

@@ -1,13 +1,15 @@
 //! Resizing: makes an image larger and keeps its directory.
 //!
 //! The address of a flash page and the layout of NVRAM depend on the size of the drive, so an image cannot grow by
-//! longer files. Instead a larger image is made beside it, and the two directories exchange their names in one atomic
-//! step. The price is disk space for the contents of both images meanwhile, and a drive without wear.
+//! making its files longer. Instead a larger image is made beside it, and the two directories exchange their names in
+//! one atomic step. The price is disk space for the contents of both images meanwhile, and that the larger drive begins
+//! without wear.
 //!
-//! Files of others in the directory, which are none of an image, are moved to the larger image after the exchange.
+//! Foreign files in the directory (files that do not belong to the image) are moved to the larger image after the
+//! exchange.
 //!
-//! If this ends at any instant, the directory holds either the image of before or the larger one, and the other one is
-//! left under a hidden name, perhaps with files of others. The next opening of the image for writing takes these files
+//! If the process ends during a resize, the directory holds either the old image or the larger one. The other image is
+//! left under a hidden name, perhaps with foreign files. The next opening of the image for writing moves these files
 //! back and removes the rest ([`try_remove_remains_of_resizing`]).
 
 use std::ffi::{OsStr, OsString};
@@ -33,8 +35,9 @@ use super::image_file::ImageFile;
 ///
 /// # Errors
 /// As [`Image::open`](super::Image::open) and [`create`](super::create()); a size that is smaller; lost pages; a file
-/// system that cannot exchange two directories. The image is unchanged then, unless one of the last steps is what
-/// failed: a sync of the parent directory, or the move of a file of others from the old directory.
+/// system that cannot exchange two directories. After these errors the image is unchanged. The image is already larger
+/// if one of the last steps fails: the sync of the parent directory, or the move of a foreign file from the old
+/// directory.
 pub fn resize(
     directory: &Path,
     size_bytes: u64,
@@ -65,8 +68,8 @@ pub fn resize(
 }
 
 /// Removes what an interrupted resizing of the image in `directory` left behind, as far as that is possible. The caller
-/// has opened the image for writing and holds its lock. Therefore no resizing that has not exchanged the directories
-/// yet is in progress.
+/// has opened the image for writing and holds its lock. Therefore a resizing that is in progress has already exchanged
+/// the directories.
 pub(super) fn try_remove_remains_of_resizing(directory: &Path) {
     let remains = fs::canonicalize(directory).ok().and_then(|directory| {
         let remains = hidden_sibling_path(&directory).ok()?;
@@ -92,7 +95,7 @@ fn has_image_files(directory: &Path) -> bool {
 }
 
 /// Removes the directory `replaced` with the old image, which the larger image in `directory` has replaced. First it
-/// makes the exchange of the two names durable, and moves files that are none of an image to `directory`.
+/// makes the exchange of the two names durable, and moves files that do not belong to an image to `directory`.
 fn remove_replaced_image(directory: &Path, replaced: &Path) -> Result<(), ImageError> {
     // If the exchange may be undone by a crash, both images stay.
     sync_parent_directory(directory).map_err(io_error_at("sync the parent of", directory))?;
@@ -165,7 +168,7 @@ fn remove_remains_of_resizing(directory: &Path, remains: &Path) -> Result<(), Im
     if remains.exists() {
         return Err(ImageError::InvalidSetting(format!(
             "the directory {}, in which `wearwell resize` makes the larger image, exists and cannot be removed, or has \
-             files that are not those of an image: move it away, and repeat a resize that did not end",
+             files that are not those of an image: move it away. If an earlier resize was interrupted, run it again",
             remains.display()
         )));
     }

@@ -1,4 +1,5 @@
-//! An image whose contents are still being written: its directory becomes an image only when they are complete.
+//! An unfinished image: its contents are still being written. Its directory becomes an image only when they are
+//! complete.
 //!
 //! Both copies of the image header are kept in memory until then. So an interruption at any instant leaves what an
 //! interrupted creation leaves: a directory that is no image, in which an image can be created.
@@ -25,7 +26,8 @@ pub struct UnfinishedImage {
     files: OpenImageFiles,
     /// Content for the file `superblock`, the header of the image.
     image_header: Vec<u8>,
-    /// Content for the beginning of the mirror: the second copy of the image header, or its first bytes.
+    /// Content for the beginning of the file `mirror`: the second copy of the image header, or as many of its first
+    /// bytes as the mirror holds.
     image_header_in_mirror: Vec<u8>,
 }
 
@@ -160,7 +162,8 @@ fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Converts the error of a creation into an I/O error, for a directory in which no copy of an image can be made.
+/// Converts an error from creating an image directory into an I/O error. The caller is a copy that cannot be made in
+/// the directory.
 fn io_error_of_creation(error: ImageError) -> io::Error {
     match error {
         ImageError::Io { source, .. } => source,

@@ -16,8 +16,8 @@ use super::error::ImageError;
 use super::image_file::ImageFile;
 use super::journal::Journal;
 use super::layout::{
-    FIXED_RECORD_BYTES, FORMAT_VERSION, IMAGE_HEADER_FIXED_BYTES, ImageHeader, ImageHeaderError, Layout,
-    MAX_CONFIG_BYTES, OobRecord, SessionRecord,
+    FORMAT_VERSION, IMAGE_HEADER_FIXED_BYTES, ImageHeader, ImageHeaderError, Layout, MAX_CONFIG_BYTES,
+    METADATA_RECORD_BYTES, OobRecord, SessionRecord,
 };
 use super::metadata_copy::MetadataCopy;
 use super::{Image, ImageOpenOptions, close, io_error, version1};
@@ -62,8 +62,8 @@ fn convert_to_version_2(backing: &mut impl Backing) -> Result<ImageHeader, Image
     for (ppn, page) in (0..).map(Ppn).zip(&image.oob_records) {
         copy_page_to_mirror(backing, &layout, ppn, page.as_ref())?;
     }
-    let journal = Journal::with_state_words(image.state_words);
-    let sectors = journal.encode_state_sectors(&layout, 0, layout.state_sector_count());
+    let journal = Journal::with_device_state_words(image.device_state_words);
+    let sectors = journal.encode_device_state_sectors(&layout, 0, layout.device_state_sector_count());
     let unclean = u64::from(!image.session.was_closed);
     let unsafe_shutdowns = image.session.unsafe_shutdowns + unclean;
     let session =
@@ -117,7 +117,7 @@ fn copy_page_to_mirror(
     ppn: Ppn,
     page: Option<&OobRecord>,
 ) -> Result<(), ImageError> {
-    let oob = page.map_or([0; FIXED_RECORD_BYTES], |page| layout.encode_oob(ppn, page));
+    let oob = page.map_or([0; METADATA_RECORD_BYTES], |page| layout.encode_oob(ppn, page));
     write_mirror_copy(backing, layout, ImageFile::Flash, &oob, layout.oob_record_offset(ppn))?;
     let Some(page) = page else { return Ok(()) };
     let is_metadata = page.oob.is_some_and(|oob| !oob.kind.is_host_data());

@@ -8,7 +8,7 @@ use wearwell::address::{BlockId, Ppn};
 use super::backing::{Backing, read_prefix};
 use super::image_file::ImageFile;
 use super::layout::{
-    BlockHealth, BlockRecord, Durability, FIXED_RECORD_BYTES, Layout, OobRecord, OobSlot, SessionRecord,
+    BlockHealth, BlockRecord, Durability, Layout, METADATA_RECORD_BYTES, OobRecord, OobSlot, SessionRecord,
     checksum, has_valid_checksum, u32_at, u64_at,
 };
 
@@ -21,21 +21,21 @@ const CHECKSUMMED_WORD_BYTES: usize = 16;
 pub(super) struct Version1Image {
     /// Record of the last session.
     pub(super) session: SessionRecord,
-    /// State words (8 bytes each): those of the NVRAM, then one for each block.
-    pub(super) state_words: Vec<u64>,
+    /// Words of 8 bytes: those of the NVRAM, then one with the state of each block.
+    pub(super) device_state_words: Vec<u64>,
     /// OOB records of all pages, by page number; `None` for erased pages.
     pub(super) oob_records: Vec<Option<OobRecord>>,
     /// Damage found in the image, one sentence for each damaged item.
     pub(super) findings: Vec<String>,
 }
 
-/// Batch of changed state words from the journal of a version-1 image: the last batch that a session of durability
-/// `host` wrote.
+/// Changed words of NVRAM and block states from the journal of a version-1 image: the last batch that was written in a
+/// session of durability `host` (writes survive a crash of the server machine).
 #[derive(Default)]
 struct JournalBatch {
     /// Sequence number up to which all programs were on the disk of the server machine.
     synced_until_sequence: u64,
-    /// Index and value of each changed state word. The value for a block is its erase count.
+    /// Index and value of each changed word of NVRAM or block state. The value for a block is its erase count.
     word_changes: Vec<(u64, u64)>,
 }
 
@@ -45,11 +45,11 @@ struct JournalBatch {
 /// # Errors
 /// Errors of the operating system.
 pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Version1Image> {
-    let mut bytes = [0; FIXED_RECORD_BYTES];
+    let mut bytes = [0; METADATA_RECORD_BYTES];
     backing.read(ImageFile::Session, &mut bytes, 0)?;
     let mut image = Version1Image {
         session: SessionRecord::default(),
-        state_words: Vec::new(),
+        device_state_words: Vec::new(),
         oob_records: Vec::new(),
         findings: Vec::new(),
     };
@@ -70,7 +70,7 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Versio
     };
     image.read_nvram_words(backing, layout)?;
     for (index, word) in batch.unwrap_or_default().word_changes {
-        match BlockRecord::decode(image.state_words[index as usize]) {
+        match BlockRecord::decode(image.device_state_words[index as usize]) {
             Some(record) if index >= layout.nvram_words => {
                 if u64::from(record.erase_count) < word {
                     let erased = BlockRecord {
@@ -78,10 +78,10 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Versio
                         erase_count: word as u32,
                         programmed_pages: 0,
                     };
-                    image.state_words[index as usize] = erased.encode();
+                    image.device_state_words[index as usize] = erased.encode();
                 }
             }
-            _ => image.state_words[index as usize] = word,
+            _ => image.device_state_words[index as usize] = word,
         }
     }
     for block in (0..layout.geometry.blocks()).map(BlockId) {
@@ -92,16 +92,17 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Versio
 
 /// Reads the batch in the journal of an image of format version 1; `None` if the journal holds no valid batch.
 fn read_journal_batch(backing: &impl Backing, layout: &Layout) -> io::Result<Option<JournalBatch>> {
-    let most = FIXED_RECORD_BYTES as u64 + layout.state_word_count() * CHECKSUMMED_WORD_BYTES as u64;
+    let most =
+        METADATA_RECORD_BYTES as u64 + layout.device_state_word_count() * CHECKSUMMED_WORD_BYTES as u64;
     let bytes = read_prefix(backing, ImageFile::Journal, most)?;
     Ok(decode_journal_batch(&bytes, layout))
 }
 
 /// Decodes the batch of changed state words in the journal of a version-1 image; `None` if it is invalid.
 fn decode_journal_batch(bytes: &[u8], layout: &Layout) -> Option<JournalBatch> {
-    let head: &[u8; FIXED_RECORD_BYTES] = bytes.first_chunk()?;
+    let head: &[u8; METADATA_RECORD_BYTES] = bytes.first_chunk()?;
     let count = usize::try_from(u64_at(head, 8)).ok()?;
-    let entries = bytes[FIXED_RECORD_BYTES..].get(..count.checked_mul(CHECKSUMMED_WORD_BYTES)?)?;
+    let entries = bytes[METADATA_RECORD_BYTES..].get(..count.checked_mul(CHECKSUMMED_WORD_BYTES)?)?;
     if !has_valid_checksum(head, layout.checksum_salt, 1)
         || u32_at(head, 24) != checksum(layout.checksum_salt, 0, entries)
     {
@@ -111,7 +112,7 @@ fn decode_journal_batch(bytes: &[u8], layout: &Layout) -> Option<JournalBatch> {
         .chunks_exact(CHECKSUMMED_WORD_BYTES)
         .map(|entry| (u64_at(entry, 0), u64_at(entry, 8)))
         .collect();
-    let is_possible = word_changes.iter().all(|&(index, _)| index < layout.state_word_count());
+    let is_possible = word_changes.iter().all(|&(index, _)| index < layout.device_state_word_count());
     is_possible.then(|| JournalBatch { synced_until_sequence: u64_at(head, 16), word_changes })
 }
 
@@ -126,10 +127,10 @@ impl Version1Image {
             if (u32_at(bytes, 8), u32_at(bytes, 12)) != (crc, !crc) {
                 self.findings.push(format!("word {index} of the NVRAM must be intact, but is damaged"));
             }
-            self.state_words.push(u64_at(bytes, 0));
+            self.device_state_words.push(u64_at(bytes, 0));
         }
         let blocks = layout.geometry.blocks();
-        let mut bytes = vec![0; blocks as usize * FIXED_RECORD_BYTES];
+        let mut bytes = vec![0; blocks as usize * METADATA_RECORD_BYTES];
         backing.read(ImageFile::Flash, &mut bytes, 0)?;
         for (block, bytes) in (0..blocks).zip(bytes.as_chunks().0) {
             let record = decode_block_record(layout, block, bytes);
@@ -137,7 +138,7 @@ impl Version1Image {
                 self.findings
                     .push(format!("the state record of block {block} must be intact, but is damaged"));
             }
-            self.state_words.push(record.map_or(0, BlockRecord::encode));
+            self.device_state_words.push(record.map_or(0, BlockRecord::encode));
         }
         Ok(())
     }
@@ -151,11 +152,11 @@ impl Version1Image {
         block: BlockId,
         synced_until_sequence: u64,
     ) -> io::Result<()> {
-        let index = layout.block_word_index(block) as usize;
+        let index = layout.block_state_word_index(block) as usize;
         let first = layout.geometry.first_page(block);
-        let mut bytes = vec![0; layout.geometry.block_pages() as usize * FIXED_RECORD_BYTES];
+        let mut bytes = vec![0; layout.geometry.block_pages() as usize * METADATA_RECORD_BYTES];
         backing.read(ImageFile::Flash, &mut bytes, layout.oob_record_offset(first))?;
-        let Some(record) = BlockRecord::decode(self.state_words[index]) else { return Ok(()) };
+        let Some(record) = BlockRecord::decode(self.device_state_words[index]) else { return Ok(()) };
         let mut pages = Vec::new();
         for (k, bytes) in (0..).zip(bytes.as_chunks().0) {
             let ppn = Ppn(first.0 + k);
@@ -194,7 +195,7 @@ impl Version1Image {
                 pages[k] = Some(OobRecord::torn(record.erase_count, 0));
             }
         }
-        self.state_words[index] =
+        self.device_state_words[index] =
             BlockRecord { programmed_pages: programmed_pages as u32, ..record }.encode();
         self.oob_records.append(&mut pages);
         Ok(())
@@ -216,7 +217,11 @@ fn matches_checksum(backing: &impl Backing, layout: &Layout, ppn: Ppn, page: &Oo
 }
 
 /// Decodes the record of a block in the flash file of a version-1 image; `None` if it is invalid.
-fn decode_block_record(layout: &Layout, block: u32, bytes: &[u8; FIXED_RECORD_BYTES]) -> Option<BlockRecord> {
+fn decode_block_record(
+    layout: &Layout,
+    block: u32,
+    bytes: &[u8; METADATA_RECORD_BYTES],
+) -> Option<BlockRecord> {
     let health = match bytes[4] {
         0 => BlockHealth::Good,
         1 => BlockHealth::HalfErased,
@@ -225,7 +230,7 @@ fn decode_block_record(layout: &Layout, block: u32, bytes: &[u8; FIXED_RECORD_BY
         _ => return None,
     };
     let is_whole =
-        has_valid_checksum(bytes, layout.checksum_salt, u64::from(block) * FIXED_RECORD_BYTES as u64)
+        has_valid_checksum(bytes, layout.checksum_salt, u64::from(block) * METADATA_RECORD_BYTES as u64)
             && u32_at(bytes, 8) == block;
     is_whole.then(|| BlockRecord { health, erase_count: u32_at(bytes, 12), programmed_pages: 0 })
 }

@@ -18,7 +18,7 @@ pub mod wire;
 pub use negotiation::{
     HeaderForm, MetadataContexts, Negotiation, NegotiationResult, NegotiationState, TlsPolicy,
 };
-pub use reply::{Reply, RequestExecution, StepOutcome, execute_request};
+pub use reply::{Reply, RequestExecution, RequestStepOutcome, execute_request};
 pub use request::{DecodedInput, Payload, Refusal, Request, RequestAction, RequestDecoder};
 
 use crate::device::BlockDevice;

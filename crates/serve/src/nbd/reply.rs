@@ -22,7 +22,7 @@ use crate::device_error::DeviceError;
 const TRIM_STEP_BYTES: u64 = 16 << 20;
 /// Most bytes that one step of a write-zeroes request stores. Requests of other connections are executed before the
 /// next step.
-const ZERO_STEP_BYTES: u64 = 4 << 20;
+const WRITE_ZEROES_STEP_BYTES: u64 = 4 << 20;
 /// Most bytes whose state a block-status request looks up in one step. Requests of other connections are executed
 /// before the next step.
 const BLOCK_STATUS_STEP_BYTES: u64 = 1 << 30;
@@ -67,7 +67,7 @@ impl From<Vec<u8>> for Reply {
 
 /// Outcome of one step in the execution of an NBD request.
 #[derive(Debug)]
-pub enum StepOutcome {
+pub enum RequestStepOutcome {
     /// The request is not finished: it needs another step.
     HasMoreSteps,
     /// The request is finished, with this reply.
@@ -124,7 +124,7 @@ impl RequestExecution {
             Ok(RequestAction::Write { payload, .. }) => payload.len() as u64,
             // A step of a trim or zero also delays other connections.
             Ok(RequestAction::Trim { len, .. } | RequestAction::Zero { len, .. }) => {
-                (*len).min(ZERO_STEP_BYTES)
+                (*len).min(WRITE_ZEROES_STEP_BYTES)
             }
             _ => 0,
         }
@@ -142,12 +142,16 @@ impl RequestExecution {
     }
 
     /// Executes the next step of the request. `buffer` supplies the memory for a reply with data.
-    pub fn step(&mut self, device: &mut impl BlockDevice, buffer: impl FnOnce() -> Vec<u8>) -> StepOutcome {
+    pub fn step(
+        &mut self,
+        device: &mut impl BlockDevice,
+        buffer: impl FnOnce() -> Vec<u8>,
+    ) -> RequestStepOutcome {
         let step = match &self.remaining_action {
             Ok(_) => self.execute_step(device, buffer),
             Err(refusal) => Err(refusal.clone()),
         };
-        step.unwrap_or_else(|refusal| StepOutcome::Replied(self.error_reply(&refusal)))
+        step.unwrap_or_else(|refusal| RequestStepOutcome::Replied(self.error_reply(&refusal)))
     }
 
     /// Returns the reply to a request that is finished except for deferred writes or a flush. `outcome` is the outcome
@@ -178,18 +182,18 @@ impl RequestExecution {
         &mut self,
         device: &mut impl BlockDevice,
         buffer: impl FnOnce() -> Vec<u8>,
-    ) -> Result<StepOutcome, Refusal> {
+    ) -> Result<RequestStepOutcome, Refusal> {
         let reply_header_fields = self.reply_header_fields;
         let Ok(action) = &mut self.remaining_action else {
             unreachable!("a refused request is not performed")
         };
         let is_durable = match action {
             RequestAction::Read { len: 0, .. } | RequestAction::Nothing => {
-                return Ok(StepOutcome::Replied(self.final_reply(&Ok(()))));
+                return Ok(RequestStepOutcome::Replied(self.final_reply(&Ok(()))));
             }
             &mut RequestAction::Read { offset, len } => {
                 return execute_read(device, (offset, len), reply_header_fields, buffer())
-                    .map(StepOutcome::Replied);
+                    .map(RequestStepOutcome::Replied);
             }
             RequestAction::BlockStatus { offset, len, only_first, contexts } => {
                 let scan = self.status_scan.get_or_insert_with(|| Box::new(BlockStatusScan::of(*contexts)));
@@ -197,42 +201,42 @@ impl RequestExecution {
                 let bytes = scan.scan_page_states(device, *offset, *len, limit);
                 (*offset, *len) = (*offset + bytes, *len - bytes);
                 if *len > 0 && !scan.is_full() {
-                    return Ok(StepOutcome::HasMoreSteps);
+                    return Ok(RequestStepOutcome::HasMoreSteps);
                 }
-                return Ok(StepOutcome::Replied(scan.encode_reply(reply_header_fields).into()));
+                return Ok(RequestStepOutcome::Replied(scan.encode_reply(reply_header_fields).into()));
             }
             RequestAction::Write { offset, payload, is_durable } => {
                 device.write(*offset, payload)?;
                 *is_durable
             }
             RequestAction::Trim { offset, len, is_durable } => {
-                let bytes = next_step_bytes(*offset, *len, TRIM_STEP_BYTES);
+                let bytes = step_bytes_up_to_boundary(*offset, *len, TRIM_STEP_BYTES);
                 device.trim(*offset, bytes)?;
                 (*offset, *len) = (*offset + bytes, *len - bytes);
                 if *len > 0 {
-                    return Ok(StepOutcome::HasMoreSteps);
+                    return Ok(RequestStepOutcome::HasMoreSteps);
                 }
                 *is_durable
             }
             RequestAction::Zero { offset, len, allocate, is_durable } => {
-                let step = if *allocate { ZERO_STEP_BYTES } else { TRIM_STEP_BYTES };
-                let bytes = next_step_bytes(*offset, *len, step);
+                let step = if *allocate { WRITE_ZEROES_STEP_BYTES } else { TRIM_STEP_BYTES };
+                let bytes = step_bytes_up_to_boundary(*offset, *len, step);
                 device.zero(*offset, bytes, *allocate)?;
                 (*offset, *len) = (*offset + bytes, *len - bytes);
                 if *len > 0 {
-                    return Ok(StepOutcome::HasMoreSteps);
+                    return Ok(RequestStepOutcome::HasMoreSteps);
                 }
                 *is_durable
             }
             RequestAction::Flush => true,
         };
-        Ok(if is_durable { StepOutcome::NeedsFlush } else { StepOutcome::NeedsDeferredWrites })
+        Ok(if is_durable { RequestStepOutcome::NeedsFlush } else { RequestStepOutcome::NeedsDeferredWrites })
     }
 }
 
-/// Returns the number of bytes that the next step of a trim or write-zeroes request covers. The step ends at the next
-/// multiple of `most` (a page boundary too), or at the end of the range.
-fn next_step_bytes(offset: u64, len: u64, most: u64) -> u64 {
+/// Returns the number of bytes that the next step of a trim or write-zeroes request covers: up to the next multiple of
+/// `most`, which is also a page boundary, or to the end of the range.
+fn step_bytes_up_to_boundary(offset: u64, len: u64, most: u64) -> u64 {
     len.min(most - offset % most)
 }
 
@@ -246,10 +250,10 @@ pub fn execute_request(
     let mut execution = RequestExecution::of(request, export, negotiated);
     let outcome = loop {
         match execution.step(device, Vec::new) {
-            StepOutcome::HasMoreSteps => {}
-            StepOutcome::Replied(reply) => return reply.bytes().to_vec(),
-            StepOutcome::NeedsDeferredWrites => break device.write_operations_to_files(),
-            StepOutcome::NeedsFlush => break device.flush(),
+            RequestStepOutcome::HasMoreSteps => {}
+            RequestStepOutcome::Replied(reply) => return reply.bytes().to_vec(),
+            RequestStepOutcome::NeedsDeferredWrites => break device.write_operations_to_files(),
+            RequestStepOutcome::NeedsFlush => break device.flush(),
         }
     };
     execution.final_reply(&outcome).bytes().to_vec()
@@ -354,8 +358,8 @@ struct ContextExtents {
     status_value_of: fn(LogicalPageForm) -> u32,
     /// Extents found so far: pairs of length in bytes and value, from the start of the requested range on.
     extents: Vec<(u64, u32)>,
-    /// Whether the extents end before the requested range, because the next bytes would begin an extent beyond the
-    /// limit.
+    /// Whether the extents end before the requested range does, because the reply already has the maximum number of
+    /// extents.
     has_reached_limit: bool,
 }
 

@@ -324,7 +324,7 @@ impl Refusal {
 
 impl Request {
     /// Whether the request is a read, which changes nothing.
-    pub fn is_read(&self) -> bool {
+    pub fn is_read_request(&self) -> bool {
         self.command == command::READ
     }
 
@@ -533,14 +533,15 @@ mod tests {
         bytes
     }
 
-    /// Decodes `stream` as [`decode_split_stream_of`] does, for requests with compact headers.
-    fn decode_split_stream(stream: &[u8], ends: &[usize], shares: bool) -> Vec<Request> {
-        decode_split_stream_of(HeaderForm::Simple, stream, ends, shares)
+    /// Decodes `stream` in pieces that end at the positions `ends`, as requests with compact headers. `shares` states
+    /// whether payloads may refer to the receive buffers instead of being copied.
+    fn decode_compact_stream_in_pieces(stream: &[u8], ends: &[usize], shares: bool) -> Vec<Request> {
+        decode_stream_in_pieces(HeaderForm::Simple, stream, ends, shares)
     }
 
-    /// Decodes `stream` in pieces, as if it arrived in consecutive buffers that end at the positions `ends`, and
-    /// returns the requests. `shares` states whether payloads may refer to a buffer.
-    fn decode_split_stream_of(
+    /// Decodes `stream` in pieces, as if it arrived in consecutive receive buffers that end at the positions `ends`,
+    /// and returns the requests. `shares` states whether payloads may refer to a buffer instead of being copied.
+    fn decode_stream_in_pieces(
         headers: HeaderForm,
         stream: &[u8],
         ends: &[usize],
@@ -570,14 +571,18 @@ mod tests {
     /// Equal streams of requests decode to equal requests, however the stream is split into buffers, and whether or not
     /// payloads refer to these buffers.
     #[test]
-    fn decoded_requests_do_not_depend_on_payload_sharing_or_buffer_ends() {
+    fn decoded_requests_do_not_depend_on_payload_copying_or_buffer_boundaries() {
         let parts = [(command::WRITE, 40), (command::READ, 9), (command::WRITE, 0), (command::WRITE, 100)];
         let stream = parts.map(|(command, len)| encoded_request(command, len)).concat();
-        let whole = decode_split_stream(&stream, &[stream.len()], false);
+        let whole = decode_compact_stream_in_pieces(&stream, &[stream.len()], false);
         assert_eq!(whole.len(), parts.len());
         for cut in 1..stream.len() {
             for shares in [false, true] {
-                assert_eq!(decode_split_stream(&stream, &[cut, stream.len()], shares), whole, "cut at {cut}");
+                assert_eq!(
+                    decode_compact_stream_in_pieces(&stream, &[cut, stream.len()], shares),
+                    whole,
+                    "cut at {cut}"
+                );
             }
         }
     }
@@ -585,7 +590,7 @@ mod tests {
     /// Equal streams of extended requests decode to equal requests, however the stream is split into buffers, and
     /// whether or not payloads refer to these buffers.
     #[test]
-    fn decoded_extended_requests_do_not_depend_on_payload_sharing_or_buffer_ends() {
+    fn decoded_extended_requests_do_not_depend_on_payload_copying_or_buffer_boundaries() {
         let parts = [
             (command::WRITE, flag::PAYLOAD_LEN, 40),
             (command::TRIM, 0, 1 << 63),
@@ -596,7 +601,7 @@ mod tests {
             (command::READ, 0, u64::MAX),
         ];
         let stream = parts.map(|(command, flags, len)| extended_request(command, flags, len)).concat();
-        let whole = decode_split_stream_of(HeaderForm::Extended, &stream, &[stream.len()], false);
+        let whole = decode_stream_in_pieces(HeaderForm::Extended, &stream, &[stream.len()], false);
         assert_eq!(whole.iter().map(|one| one.len).collect::<Vec<_>>(), parts.map(|part| part.2));
         let kept = [40, 0, 0, 0, 16, 0, 0];
         assert_eq!(
@@ -607,7 +612,7 @@ mod tests {
         for cut in 1..stream.len() {
             for shares in [false, true] {
                 let split =
-                    decode_split_stream_of(HeaderForm::Extended, &stream, &[cut, stream.len()], shares);
+                    decode_stream_in_pieces(HeaderForm::Extended, &stream, &[cut, stream.len()], shares);
                 assert_eq!(split, whole, "cut at {cut}");
             }
         }
@@ -654,7 +659,7 @@ mod tests {
     fn an_nbd_payload_shares_its_receive_buffer_only_if_it_lies_whole_in_it() {
         let stream = [encoded_request(command::WRITE, 40), encoded_request(command::WRITE, 40)].concat();
         let shared = |ends: &[usize]| {
-            decode_split_stream(&stream, ends, true)
+            decode_compact_stream_in_pieces(&stream, ends, true)
                 .iter()
                 .map(|one| one.payload.shares_buffer())
                 .collect::<Vec<_>>()

@@ -6,25 +6,25 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Number of the NBD option that chooses an export by name.
-pub const EXPORT_NAME: u32 = 1;
+pub const NBD_OPT_EXPORT_NAME: u32 = 1;
 /// Number of the NBD option that ends the negotiation.
-pub const ABORT: u32 = 2;
+pub const NBD_OPT_ABORT: u32 = 2;
 /// Number of the NBD option that asks for the names of all exports.
-pub const LIST: u32 = 3;
+pub const NBD_OPT_LIST: u32 = 3;
 /// Number of the NBD option that starts TLS.
-pub const STARTTLS: u32 = 5;
+pub const NBD_OPT_STARTTLS: u32 = 5;
 /// Number of the NBD option that asks for the properties of an export.
-pub const INFO: u32 = 6;
+pub const NBD_OPT_INFO: u32 = 6;
 /// Number of the NBD option that chooses an export and asks for its properties.
-pub const GO: u32 = 7;
+pub const NBD_OPT_GO: u32 = 7;
 /// Number of the NBD option that negotiates structured replies.
-pub const STRUCTURED_REPLY: u32 = 8;
+pub const NBD_OPT_STRUCTURED_REPLY: u32 = 8;
 /// Number of the NBD option that lists metadata contexts.
-pub const LIST_META_CONTEXT: u32 = 9;
+pub const NBD_OPT_LIST_META_CONTEXT: u32 = 9;
 /// Number of the NBD option that sets metadata contexts.
-pub const SET_META_CONTEXT: u32 = 10;
+pub const NBD_OPT_SET_META_CONTEXT: u32 = 10;
 /// Number of the NBD option that negotiates extended headers.
-pub const EXTENDED_HEADERS: u32 = 11;
+pub const NBD_OPT_EXTENDED_HEADERS: u32 = 11;
 
 /// Type of the option reply that accepts the option.
 pub const REP_ACK: u32 = 1;
@@ -48,32 +48,32 @@ pub const ERR_TOO_BIG: u32 = (1 << 31) + 9;
 pub const ERR_EXT_HEADER_REQD: u32 = (1 << 31) + 10;
 
 /// Number of the NBD read command.
-pub const READ: u16 = 0;
+pub const NBD_CMD_READ: u16 = 0;
 /// Number of the NBD write command.
-pub const WRITE: u16 = 1;
+pub const NBD_CMD_WRITE: u16 = 1;
 /// Number of the NBD flush command.
-pub const FLUSH: u16 = 3;
+pub const NBD_CMD_FLUSH: u16 = 3;
 /// Number of the NBD trim command.
-pub const TRIM: u16 = 4;
+pub const NBD_CMD_TRIM: u16 = 4;
 /// Number of the NBD cache (prefetch) command.
-pub const CACHE: u16 = 5;
+pub const NBD_CMD_CACHE: u16 = 5;
 /// Number of the NBD write-zeroes command.
-pub const WRITE_ZEROES: u16 = 6;
+pub const NBD_CMD_WRITE_ZEROES: u16 = 6;
 /// Number of the NBD block-status command.
-pub const BLOCK_STATUS: u16 = 7;
+pub const NBD_CMD_BLOCK_STATUS: u16 = 7;
 
 /// Command flag: the request is durable before its reply.
-pub const FUA: u16 = 1;
+pub const NBD_CMD_FLAG_FUA: u16 = 1;
 /// Command flag of a write-zeroes request: the zeros are stored, not deallocated.
-pub const NO_HOLE: u16 = 2;
+pub const NBD_CMD_FLAG_NO_HOLE: u16 = 2;
 /// Command flag of a read: the reply has only one chunk.
-pub const DF: u16 = 4;
+pub const NBD_CMD_FLAG_DF: u16 = 4;
 /// Command flag of a block-status request: only the first extent is reported.
-pub const REQ_ONE: u16 = 8;
+pub const NBD_CMD_FLAG_REQ_ONE: u16 = 8;
 /// Command flag of a write-zeroes request: fail if it is not faster than a write.
-pub const FAST_ZERO: u16 = 16;
-/// Command flag of an extended request: the length is that of a payload.
-pub const PAYLOAD_LEN: u16 = 32;
+pub const NBD_CMD_FLAG_FAST_ZERO: u16 = 16;
+/// Command flag of an extended request: a payload of the given length follows the header.
+pub const NBD_CMD_FLAG_PAYLOAD_LEN: u16 = 32;
 
 /// NBD error number: the medium failed.
 pub const EIO: u32 = 5;
@@ -145,12 +145,18 @@ pub fn option_bytes(number: u32, data: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the bytes of a request header without extended headers.
-pub fn request_bytes(command: u16, flags: u16, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
+pub fn compact_request_header_bytes(command: u16, flags: u16, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
     header_bytes(0x2560_9513, command, flags, cookie, offset, &len.to_be_bytes())
 }
 
 /// Returns the bytes of a request header with extended headers.
-pub fn extended_bytes(command: u16, flags: u16, cookie: u64, offset: u64, len: u64) -> Vec<u8> {
+pub fn extended_request_header_bytes(
+    command: u16,
+    flags: u16,
+    cookie: u64,
+    offset: u64,
+    len: u64,
+) -> Vec<u8> {
     header_bytes(0x21e4_1c71, command, flags, cookie, offset, &len.to_be_bytes())
 }
 
@@ -173,7 +179,7 @@ impl Client {
         let stream = UnixStream::connect(path).expect("the server listens");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout can be set");
         let mut client = Self::over(stream);
-        assert_eq!(client.bytes(18), b"NBDMAGICIHAVEOPT\x00\x03");
+        assert_eq!(client.receive_bytes(18), b"NBDMAGICIHAVEOPT\x00\x03");
         client
     }
 }
@@ -189,36 +195,37 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Completes the usual NBD negotiation, with structured replies, block sizes and both metadata contexts.
+    /// Completes the usual NBD negotiation, with structured replies, block sizes and the metadata contexts for
+    /// allocation and page state.
     pub fn negotiated(mut self) -> Self {
         self.send(&3_u32.to_be_bytes());
-        self.ready_after_flags();
+        self.negotiate_after_handshake_flags();
         self
     }
 
     /// Completes the usual NBD negotiation as [`Client::negotiated`] does, with extended headers.
-    pub fn ready_extended(mut self) -> Self {
+    pub fn negotiated_with_extended_headers(mut self) -> Self {
         self.send(&3_u32.to_be_bytes());
-        assert_eq!(self.option(EXTENDED_HEADERS, &[]), [(REP_ACK, vec![])]);
+        assert_eq!(self.send_option(NBD_OPT_EXTENDED_HEADERS, &[]), [(REP_ACK, vec![])]);
         self.request_offsets_in_flight = Some(std::collections::HashMap::new());
         self.set_contexts_and_go();
         self
     }
 
     /// Completes the usual NBD negotiation of a client that has sent its handshake flags.
-    pub fn ready_after_flags(&mut self) {
-        assert_eq!(self.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
+    pub fn negotiate_after_handshake_flags(&mut self) {
+        assert_eq!(self.send_option(NBD_OPT_STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
         self.set_contexts_and_go();
     }
 
-    /// Sets both metadata contexts, and chooses the export `drive`.
+    /// Selects the metadata contexts for allocation and page state, and ends the negotiation with the export `drive`.
     fn set_contexts_and_go(&mut self) {
-        let contexts = self.option(
-            SET_META_CONTEXT,
+        let contexts = self.send_option(
+            NBD_OPT_SET_META_CONTEXT,
             &context_option_data("drive", &[ALLOCATION_CONTEXT, PAGE_STATE_CONTEXT]),
         );
         assert_eq!(contexts.len(), 3, "two contexts and an acknowledgement");
-        let replies = self.option(GO, &info_request("drive", &[3]));
+        let replies = self.send_option(NBD_OPT_GO, &info_request("drive", &[3]));
         assert_eq!(replies.last(), Some(&(REP_ACK, vec![])));
     }
 
@@ -228,20 +235,20 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Receives exactly `count` bytes, or returns the error of the connection.
-    pub fn try_bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
+    pub fn try_receive_bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; count];
         self.stream.read_exact(&mut bytes)?;
         Ok(bytes)
     }
 
     /// Receives exactly `count` bytes.
-    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
-        self.try_bytes(count).expect("the server sends bytes")
+    pub fn receive_bytes(&mut self, count: usize) -> Vec<u8> {
+        self.try_receive_bytes(count).expect("the server sends bytes")
     }
 
     /// Receives a big-endian number of `bytes` bytes.
-    fn number(&mut self, bytes: usize) -> u64 {
-        self.bytes(bytes).iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
+    fn receive_number(&mut self, bytes: usize) -> u64 {
+        self.receive_bytes(bytes).iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
     }
 
     /// Whether the server has closed the connection.
@@ -254,20 +261,20 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Sends an NBD option and returns its replies; the last one acknowledges or refuses the option.
-    pub fn option(&mut self, number: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
+    pub fn send_option(&mut self, number: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
         self.send(&option_bytes(number, data));
-        self.option_replies(number)
+        self.receive_option_replies(number)
     }
 
     /// Receives all replies to option number `number`, up to the one that ends them: pairs of type and data.
-    pub fn option_replies(&mut self, number: u32) -> Vec<(u32, Vec<u8>)> {
+    pub fn receive_option_replies(&mut self, number: u32) -> Vec<(u32, Vec<u8>)> {
         let mut replies = Vec::new();
         loop {
-            assert_eq!(self.number(8), 0x0003_e889_0455_65a9);
-            assert_eq!(self.number(4), u64::from(number));
-            let kind = self.number(4) as u32;
-            let len = self.number(4) as usize;
-            replies.push((kind, self.bytes(len)));
+            assert_eq!(self.receive_number(8), 0x0003_e889_0455_65a9);
+            assert_eq!(self.receive_number(4), u64::from(number));
+            let kind = self.receive_number(4) as u32;
+            let len = self.receive_number(4) as usize;
+            replies.push((kind, self.receive_bytes(len)));
             if kind == REP_ACK || kind >> 31 == 1 {
                 return replies;
             }
@@ -278,15 +285,15 @@ impl<S: Read + Write> Client<S> {
     pub fn request(&mut self, command: u16, flags: u16, offset: u64, len: u32, payload: &[u8]) -> u64 {
         if self.request_offsets_in_flight.is_none() {
             self.cookie += 1;
-            let mut bytes = request_bytes(command, flags, self.cookie, offset, len);
+            let mut bytes = compact_request_header_bytes(command, flags, self.cookie, offset, len);
             bytes.extend(payload);
-            if command == READ {
+            if command == NBD_CMD_READ {
                 self.read_lengths_in_flight.insert(self.cookie, len);
             }
             self.send(&bytes);
             return self.cookie;
         }
-        let payload_flag = if command == WRITE { PAYLOAD_LEN } else { 0 };
+        let payload_flag = if command == NBD_CMD_WRITE { NBD_CMD_FLAG_PAYLOAD_LEN } else { 0 };
         self.request_extended(command, flags | payload_flag, offset, len.into(), payload)
     }
 
@@ -302,7 +309,9 @@ impl<S: Read + Write> Client<S> {
         self.cookie += 1;
         let offsets = self.request_offsets_in_flight.as_mut().expect("extended headers were negotiated");
         offsets.insert(self.cookie, offset);
-        self.send(&[&extended_bytes(command, flags, self.cookie, offset, len), payload].concat());
+        self.send(
+            &[&extended_request_header_bytes(command, flags, self.cookie, offset, len), payload].concat(),
+        );
         self.cookie
     }
 
@@ -316,7 +325,7 @@ impl<S: Read + Write> Client<S> {
         payload: &[u8],
     ) -> Reply {
         let cookie = self.request_extended(command, flags, offset, len, payload);
-        let reply = self.reply();
+        let reply = self.receive_reply();
         assert_eq!(reply.cookie, cookie);
         reply
     }
@@ -324,25 +333,25 @@ impl<S: Read + Write> Client<S> {
     /// Sends a request and receives its reply.
     pub fn call(&mut self, command: u16, flags: u16, offset: u64, len: u32, payload: &[u8]) -> Reply {
         let cookie = self.request(command, flags, offset, len, payload);
-        let reply = self.reply();
+        let reply = self.receive_reply();
         assert_eq!(reply.cookie, cookie);
         reply
     }
 
     /// Receives the next reply of the server. With extended headers, every part of the reply has to be extended;
     /// otherwise no part may be.
-    pub fn reply(&mut self) -> Reply {
+    pub fn receive_reply(&mut self) -> Reply {
         let mut reply = Reply::default();
         loop {
-            match self.number(4) {
+            match self.receive_number(4) {
                 0x6e8a_278c if self.request_offsets_in_flight.is_some() => {
-                    let (flags, kind) = (self.number(2), self.number(2));
-                    reply.cookie = self.number(8);
-                    let (offset, len) = (self.number(8), self.number(8));
-                    let payload = self.bytes(len as usize);
+                    let (flags, kind) = (self.receive_number(2), self.receive_number(2));
+                    reply.cookie = self.receive_number(8);
+                    let (offset, len) = (self.receive_number(8), self.receive_number(8));
+                    let payload = self.receive_bytes(len as usize);
                     let offsets = self.request_offsets_in_flight.as_mut().expect("it is extended");
                     assert_eq!(offsets.get(&reply.cookie), Some(&offset), "a reply repeats the offset");
-                    take_chunk(&mut reply, kind as u16, &payload);
+                    add_chunk_to_reply(&mut reply, kind as u16, &payload);
                     if flags & 1 == 1 {
                         offsets.remove(&reply.cookie);
                         return reply;
@@ -352,22 +361,22 @@ impl<S: Read + Write> Client<S> {
                     panic!("a client with extended headers gets no other reply")
                 }
                 0x6744_6698 => {
-                    reply.errno = self.number(4) as u32;
-                    reply.cookie = self.number(8);
+                    reply.errno = self.receive_number(4) as u32;
+                    reply.cookie = self.receive_number(8);
                     if let Some(len) = self.read_lengths_in_flight.remove(&reply.cookie)
                         && reply.errno == 0
                     {
-                        reply.data = self.bytes(len as usize);
+                        reply.data = self.receive_bytes(len as usize);
                     }
                     return reply;
                 }
                 0x668e_33ef => {
-                    let flags = self.number(2);
-                    let kind = self.number(2);
-                    reply.cookie = self.number(8);
-                    let len = self.number(4) as usize;
-                    let payload = self.bytes(len);
-                    take_chunk(&mut reply, kind as u16, &payload);
+                    let flags = self.receive_number(2);
+                    let kind = self.receive_number(2);
+                    reply.cookie = self.receive_number(8);
+                    let len = self.receive_number(4) as usize;
+                    let payload = self.receive_bytes(len);
+                    add_chunk_to_reply(&mut reply, kind as u16, &payload);
                     if flags & 1 == 1 {
                         self.read_lengths_in_flight.remove(&reply.cookie);
                         return reply;
@@ -380,7 +389,7 @@ impl<S: Read + Write> Client<S> {
 
     /// Reads `len` bytes at `offset`, which must succeed.
     pub fn read(&mut self, offset: u64, len: u32) -> Vec<u8> {
-        let reply = self.call(READ, 0, offset, len, &[]);
+        let reply = self.call(NBD_CMD_READ, 0, offset, len, &[]);
         assert_eq!(reply.errno, 0, "{}", reply.message);
         assert_eq!(reply.data.len(), len as usize);
         reply.data
@@ -394,20 +403,20 @@ impl<S: Read + Write> Client<S> {
 
     /// Writes `bytes` at `offset`, which must succeed.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
-        self.request_successfully(WRITE, 0, offset, bytes.len() as u32, bytes);
+        self.request_successfully(NBD_CMD_WRITE, 0, offset, bytes.len() as u32, bytes);
     }
 
     /// Returns the extents of a block-status request, which must succeed: for each metadata context its number, and
     /// pairs of length and value.
-    pub fn status(&mut self, offset: u64, len: u32, flags: u16) -> Vec<(u32, Vec<(u64, u64)>)> {
-        let reply = self.call(BLOCK_STATUS, flags, offset, len, &[]);
+    pub fn request_block_status(&mut self, offset: u64, len: u32, flags: u16) -> Vec<(u32, Vec<(u64, u64)>)> {
+        let reply = self.call(NBD_CMD_BLOCK_STATUS, flags, offset, len, &[]);
         assert_eq!(reply.errno, 0, "{}", reply.message);
         reply.extents
     }
 }
 
-/// Adds a chunk of type `kind` to a reply.
-fn take_chunk(reply: &mut Reply, kind: u16, payload: &[u8]) {
+/// Adds a chunk of type `kind`, with the content `payload`, to a reply.
+fn add_chunk_to_reply(reply: &mut Reply, kind: u16, payload: &[u8]) {
     let word = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().expect("four bytes"));
     match kind {
         0 => assert!(payload.is_empty()),

@@ -76,18 +76,24 @@ impl ServedDevice {
     /// Starts the server of `device` with an NBD socket and a control socket in `folder`.
     fn start(device: FlashDevice, folder: tempfile::TempDir) -> Self {
         let mut served = Self { server: Server::start(device, "drive", "a test drive"), folder };
-        served.server.open_nbd(&ListenAddress::Unix(served.socket())).expect("the path is free");
-        served.server.open_control_socket(&ListenAddress::Unix(served.control())).expect("the path is free");
+        served
+            .server
+            .listen_for_nbd_clients(&ListenAddress::Unix(served.nbd_socket_path()))
+            .expect("the path is free");
+        served
+            .server
+            .open_control_socket(&ListenAddress::Unix(served.control_socket_path()))
+            .expect("the path is free");
         served
     }
 
     /// Returns the path of the NBD socket.
-    pub fn socket(&self) -> PathBuf {
+    pub fn nbd_socket_path(&self) -> PathBuf {
         self.folder.path().join("nbd.sock")
     }
 
     /// Returns the path of the control socket.
-    pub fn control(&self) -> PathBuf {
+    pub fn control_socket_path(&self) -> PathBuf {
         self.folder.path().join("control.sock")
     }
 
@@ -98,11 +104,11 @@ impl ServedDevice {
 
     /// Connects a client that has not negotiated yet.
     pub fn connect(&self) -> Client {
-        Client::connect(&self.socket())
+        Client::connect(&self.nbd_socket_path())
     }
 
-    /// Connects a client that is ready to send requests, with structured replies, block sizes and both metadata
-    /// contexts.
+    /// Connects a client that is ready to send requests, with structured replies, block sizes and the metadata contexts
+    /// `base:allocation` and `x-wearwell:page-state`.
     pub fn client(&self) -> Client {
         self.connect().negotiated()
     }

@@ -15,7 +15,7 @@ use wearwell_serve::image::{
 };
 
 use crate::versions;
-pub use crate::versions::{NOTHING, SHARED, Value, page_of};
+pub use crate::versions::{BlockContent, NOTHING, OWNER_OF_SHARED_CONTENT, page_of};
 
 /// Names of the designs that an image can store.
 pub const DESIGNS: [&str; 10] = [
@@ -31,10 +31,10 @@ pub const DESIGNS: [&str; 10] = [
     "geckoftl",
 ];
 
-/// Options that open an image for a `process` session, whose data survives the end of the server process.
-pub const PROCESS: ImageOpenOptions = ImageOpenOptions { durability: Some(Durability::Process) };
-/// Options that open an image for a `host` session, whose data also survives a crash of the server machine.
-pub const HOST: ImageOpenOptions = ImageOpenOptions { durability: Some(Durability::Host) };
+/// Options that open an image with durability `process`: acknowledged data survives the end of the server process.
+pub const PROCESS_DURABILITY: ImageOpenOptions = ImageOpenOptions { durability: Some(Durability::Process) };
+/// Options that open an image with durability `host`: flushed data also survives a crash of the server machine.
+pub const HOST_DURABILITY: ImageOpenOptions = ImageOpenOptions { durability: Some(Durability::Host) };
 
 /// Returns the specification of a device of some hundred pages, so that garbage collection is always at work.
 pub fn specification(design: &str, page_bytes: u32) -> ImageSpecification {
@@ -76,7 +76,7 @@ pub struct MemoryFile {
     /// Content of the file on the disk of the simulated server machine, as of the last sync.
     disk: Vec<u8>,
     /// For each sector written since the last sync, every content that the sector had since then.
-    pending: BTreeMap<u64, Vec<Vec<u8>>>,
+    unsynced_sector_versions: BTreeMap<u64, Vec<Vec<u8>>>,
 }
 
 impl MemoryFile {
@@ -89,7 +89,7 @@ impl MemoryFile {
 
 /// A failure of a write that is injected into the files in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum InjectedWriteFailure {
     /// No byte is written.
     DiskFull,
     /// Only the first half of the bytes is written.
@@ -105,14 +105,14 @@ pub struct MemoryFiles {
     /// Number of writes to the files so far.
     pub writes: u64,
     /// Number of writes after which every write of page data to the flash file fails, and how it fails.
-    pub refuse_from: Option<(u64, Refusal)>,
+    pub fail_writes_from: Option<(u64, InjectedWriteFailure)>,
     /// Number of syncs of the files so far.
     pub syncs: u64,
     /// All writes in order, as file, offset and bytes; `None` if they are not recorded.
     pub log: Option<Vec<(ImageFile, u64, Vec<u8>)>>,
     /// Copy of the files, made at every sync. It serves a caller that closes the device and thereby loses the files
     /// themselves.
-    pub on_last_sync: Option<Arc<Mutex<MemoryFiles>>>,
+    pub files_at_last_sync: Option<Arc<Mutex<MemoryFiles>>>,
 }
 
 impl MemoryFiles {
@@ -120,7 +120,7 @@ impl MemoryFiles {
     /// states (old, new or between), independently of all others.
     pub fn crash_server_machine(&mut self, random: &mut Xoshiro256PlusPlus) {
         for file in &mut self.files {
-            for (number, states) in std::mem::take(&mut file.pending) {
+            for (number, states) in std::mem::take(&mut file.unsynced_sector_versions) {
                 let chosen = random.random_range(0..=states.len());
                 if let Some(state) = chosen.checked_sub(1).map(|k| &states[k]) {
                     let from = (number * SECTOR) as usize;
@@ -142,9 +142,9 @@ impl MemoryFiles {
     }
 
     /// Counts a write, and returns the failure that is injected into it, if there is one.
-    fn refusal(&mut self) -> Option<Refusal> {
+    fn count_write_and_take_failure(&mut self) -> Option<InjectedWriteFailure> {
         self.writes += 1;
-        self.refuse_from.filter(|&(from, _)| self.writes > from).map(|(_, refusal)| refusal)
+        self.fail_writes_from.filter(|&(from, _)| self.writes > from).map(|(_, refusal)| refusal)
     }
 }
 
@@ -159,10 +159,10 @@ impl Backing for MemoryFiles {
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
         // Metadata is allocated when an image is created, so a full disk refuses data only.
         let is_data = file == ImageFile::Flash && bytes.len() > 64;
-        let refusal = self.refusal().filter(|_| is_data);
+        let refusal = self.count_write_and_take_failure().filter(|_| is_data);
         let bytes = match refusal {
-            Some(Refusal::DiskFull) => &[],
-            Some(Refusal::ShortWrite) => &bytes[..bytes.len() / 2],
+            Some(InjectedWriteFailure::DiskFull) => &[],
+            Some(InjectedWriteFailure::ShortWrite) => &bytes[..bytes.len() / 2],
             None => bytes,
         };
         if let Some(log) = &mut self.log {
@@ -177,7 +177,7 @@ impl Backing for MemoryFiles {
         file.cached[from..to].copy_from_slice(bytes);
         for number in offset / SECTOR..(to as u64).div_ceil(SECTOR) {
             let state = MemoryFile::sector(&file.cached, number).to_vec();
-            file.pending.entry(number).or_default().push(state);
+            file.unsynced_sector_versions.entry(number).or_default().push(state);
         }
         if refusal.is_some() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
@@ -189,10 +189,10 @@ impl Backing for MemoryFiles {
     fn sync(&mut self, file: ImageFile) -> io::Result<()> {
         self.syncs += 1;
         let file = &mut self.files[file as usize];
-        file.pending.clear();
+        file.unsynced_sector_versions.clear();
         file.disk.clone_from(&file.cached);
-        if let Some(kept) = &self.on_last_sync {
-            *kept.lock().expect("nobody fails with it") = Self { on_last_sync: None, ..self.clone() };
+        if let Some(kept) = &self.files_at_last_sync {
+            *kept.lock().expect("nobody fails with it") = Self { files_at_last_sync: None, ..self.clone() };
         }
         Ok(())
     }
@@ -202,40 +202,44 @@ impl Backing for MemoryFiles {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
     /// Write of one page: number of the page and its new content.
-    Write(u64, Value),
+    Write(u64, BlockContent),
     /// Trim of consecutive pages: first page and number of pages.
     Trim(u64, u64),
     /// Flush of the device.
     Flush,
 }
 
-/// Random generator of host operations: four of five are writes, a third of which repeat a content that other pages
-/// have.
-pub struct Script {
+/// Random generator of host operations. Four of five are writes; a third of the writes repeat a content that other
+/// pages have.
+pub struct RandomHostOperations {
     /// Generator of the random numbers.
     pub random: Xoshiro256PlusPlus,
     /// Number of logical pages of the device.
-    pages: u64,
+    device_pages: u64,
     /// Version number of the last drawn content.
-    version: u64,
+    last_version: u64,
 }
 
-impl Script {
+impl RandomHostOperations {
     /// Makes a generator of operations on `pages` pages, which follow from the seed.
     pub fn new(seed: u64, pages: u64) -> Self {
-        Self { random: Xoshiro256PlusPlus::seed_from_u64(seed), pages, version: seed << 32 }
+        Self {
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            device_pages: pages,
+            last_version: seed << 32,
+        }
     }
 
     /// Draws the next host operation.
     pub fn draw(&mut self) -> Op {
-        self.version += 1;
+        self.last_version += 1;
         // Skewed, so that some pages are overwritten often.
-        let span = if self.random.random_range(0..3) > 0 { self.pages / 8 } else { self.pages };
+        let span = if self.random.random_range(0..3) > 0 { self.device_pages / 8 } else { self.device_pages };
         let page = self.random.random_range(0..span);
         match self.random.random_range(0..100) {
-            0..55 => Op::Write(page, (1 + page, self.version)),
-            55..85 => Op::Write(page, (SHARED, self.random.random_range(0..30))),
-            85..93 => Op::Trim(page, self.random.random_range(1..=8).min(self.pages - page)),
+            0..55 => Op::Write(page, (1 + page, self.last_version)),
+            55..85 => Op::Write(page, (OWNER_OF_SHARED_CONTENT, self.random.random_range(0..30))),
+            85..93 => Op::Trim(page, self.random.random_range(1..=8).min(self.device_pages - page)),
             _ => Op::Flush,
         }
     }
@@ -271,7 +275,7 @@ pub fn files_of(image: Image) -> MemoryFiles {
 
 /// Writes deferred operations to the files, as a server does before it acknowledges a request: earlier writes then
 /// survive the end of the process.
-pub fn write_deferred(device: &mut LiveDevice) {
+pub fn execute_deferred_writes(device: &mut LiveDevice) {
     device.medium_mut().write_operations_to_files().expect("the host takes everything");
 }
 
@@ -284,8 +288,8 @@ pub struct Oracle(versions::Oracle);
 pub enum Violation {
     /// Number of a page that cannot be read, and the error message.
     Unreadable(u64, String),
-    /// Violation by a page that was read.
-    Wrong(versions::Violation),
+    /// The page was read, and has contents that it may not have.
+    WrongContent(versions::Violation),
 }
 
 impl Oracle {
@@ -295,15 +299,17 @@ impl Oracle {
     }
 
     /// Returns the number of pages of the device.
-    pub fn pages(&self) -> u64 {
+    pub fn logical_page_count(&self) -> u64 {
         self.0.blocks()
     }
 
     /// Records that the host sends an operation: from now on its pages may hold the new version.
-    pub fn issue(&mut self, op: Op) {
+    pub fn record_sent_operation(&mut self, op: Op) {
         match op {
-            Op::Write(page, value) => self.0.issue(page, value),
-            Op::Trim(page, pages) => (page..page + pages).for_each(|page| self.0.issue(page, NOTHING)),
+            Op::Write(page, value) => self.0.record_sent_version(page, value),
+            Op::Trim(page, pages) => {
+                (page..page + pages).for_each(|page| self.0.record_sent_version(page, NOTHING))
+            }
             Op::Flush => {}
         }
     }
@@ -314,8 +320,8 @@ impl Oracle {
             Op::Write(page, _) => self.0.acknowledge(page, false),
             Op::Trim(page, pages) => (page..page + pages).for_each(|page| self.0.acknowledge(page, false)),
             Op::Flush => {
-                let now = self.0.advance_clock();
-                self.0.flushed(now);
+                let now = self.0.advance_event_number();
+                self.0.record_acknowledged_flush(now);
             }
         }
     }
@@ -324,19 +330,21 @@ impl Oracle {
     /// allowed one.
     pub fn judge(&mut self, device: &mut LiveDevice) -> Vec<Violation> {
         let page_bytes = device.geometry().page_bytes;
-        self.judge_by(page_bytes, |offset, page| device.read(offset, page).map_err(|error| error.to_string()))
+        self.find_violations_by_reading(page_bytes, |offset, page| {
+            device.read(offset, page).map_err(|error| error.to_string())
+        })
     }
 
     /// Compares every page with the versions that the oracle allows. `read` reads the page that begins at a given byte.
-    pub fn judge_by(
+    pub fn find_violations_by_reading(
         &mut self,
         page_bytes: u32,
         mut read: impl FnMut(u64, &mut [u8]) -> std::result::Result<(), String>,
     ) -> Vec<Violation> {
-        let (pages, mut bytes) = (self.pages(), vec![0; page_bytes as usize]);
+        let (pages, mut bytes) = (self.logical_page_count(), vec![0; page_bytes as usize]);
         let look = |number: u64| match read(number * u64::from(page_bytes), &mut bytes) {
             Err(error) => Some(Violation::Unreadable(number, error)),
-            Ok(()) => self.0.judge(number, &bytes).map(Violation::Wrong),
+            Ok(()) => self.0.judge(number, &bytes).map(Violation::WrongContent),
         };
         (0..pages).filter_map(look).collect()
     }

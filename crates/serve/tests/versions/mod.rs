@@ -2,25 +2,25 @@
 //! were sent since, with several requests in flight on several connections.
 //!
 //! A version becomes possible when its request is *sent*. When it is durable, all older versions become impossible. It
-//! is durable if its request had the flag FUA and was acknowledged. It is also durable if a flush was acknowledged that
-//! was sent, on whatever connection, after the version's acknowledgement. After a cut a block must hold one of its
-//! versions, whole; that one is then the only one. Never are two requests in flight on one block, so its versions have
-//! an order.
+//! is durable if its request had the flag FUA and was acknowledged. It is also durable if a flush was acknowledged, and
+//! this flush was sent, on any connection, after the version was acknowledged. After a power cut a block must hold one
+//! of its versions, whole; that one is then the only one. At most one request is in flight per block, so the versions
+//! of a block have an order.
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Content of a block: owner and version number. The owner is the only block that may hold the content. [`SHARED`] as
-/// owner means that any block may hold it. [`NOTHING`] means zeros.
-pub type Value = (u64, u64);
+/// Content of a block: owner number and version number. The owner number is 1 plus the number of the only block that
+/// may hold the content. [`OWNER_OF_SHARED_CONTENT`] means that any block may hold it. [`NOTHING`] means zeros.
+pub type BlockContent = (u64, u64);
 
 /// Content of a block that was never written or was trimmed: zeros.
-pub const NOTHING: Value = (0, 0);
-/// Owner number of contents that any block may hold.
-pub const SHARED: u64 = 1 << 40;
+pub const NOTHING: BlockContent = (0, 0);
+/// Owner number of contents that do not belong to a single block: any block may hold them.
+pub const OWNER_OF_SHARED_CONTENT: u64 = 1 << 40;
 
 /// Returns the bytes of a block that is filled with a content value.
-pub fn page_of(value: Value, page_bytes: usize) -> Vec<u8> {
+pub fn page_of(value: BlockContent, page_bytes: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(page_bytes);
     while bytes.len() < page_bytes {
         bytes.extend_from_slice(&value.0.to_le_bytes());
@@ -30,7 +30,7 @@ pub fn page_of(value: Value, page_bytes: usize) -> Vec<u8> {
 }
 
 /// Returns the content value with which a block is filled; `None` if the block is not filled with one value.
-pub fn value_of(bytes: &[u8]) -> Option<Value> {
+pub fn decode_block_content(bytes: &[u8]) -> Option<BlockContent> {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let value = (word(0), word(8));
     (page_of(value, bytes.len()) == bytes).then_some(value)
@@ -42,7 +42,7 @@ pub enum ViolationKind {
     /// The block holds a mix of values, or bytes that were never written.
     Torn,
     /// The block holds the content of another block.
-    Foreign,
+    ContentOfOtherBlock,
     /// The block holds zeros, although its last durable content was something else.
     Lost,
     /// The block holds a version that is older than its last durable one.
@@ -57,20 +57,21 @@ pub struct Violation {
     /// Number of the block.
     pub block: u64,
     /// Kind of the error.
-    pub wrong: ViolationKind,
+    pub kind: ViolationKind,
     /// Content that was found; `None` if the block is not filled with one value.
-    pub found: Option<Value>,
+    pub found: Option<BlockContent>,
     /// Contents that the block may have.
-    pub allowed: Vec<Value>,
+    pub allowed: Vec<BlockContent>,
 }
 
 /// A version of a block that the block may hold after a power cut.
 #[derive(Clone, Copy, Debug)]
 struct Version {
     /// Content of the version.
-    value: Value,
-    /// Moment of the oracle's clock at which the version was acknowledged; `None` if it was not yet.
-    acknowledged_at: Option<u64>,
+    value: BlockContent,
+    /// Number of the event by which the version was acknowledged; `None` if it was not yet. Events are numbered in
+    /// their order.
+    acknowledged_at_event_number: Option<u64>,
 }
 
 /// Kind of a request.
@@ -92,13 +93,13 @@ pub struct Request {
     /// Kind of the request.
     pub kind: RequestKind,
     /// First block of the request.
-    pub first: u64,
+    pub first_block: u64,
     /// New content of each block of the request.
-    pub values: Vec<Value>,
+    pub block_contents: Vec<BlockContent>,
     /// Whether the request has the flag FUA.
     pub is_durable: bool,
-    /// Moment of the oracle's clock at which the request was sent.
-    sent_at: u64,
+    /// Number of the event by which the request was sent. Events are numbered in their order.
+    sent_at_event_number: u64,
 }
 
 /// Oracle that knows all contents that each block may hold, with several requests in flight.
@@ -107,25 +108,25 @@ pub struct Oracle {
     /// Possible versions of each block, oldest first.
     blocks: Vec<Vec<Version>>,
     /// Whether a request in flight uses the block, for each block.
-    busy: Vec<bool>,
-    /// Moment of the last event; every event gets a larger number.
-    clock: u64,
+    has_request_in_flight: Vec<bool>,
+    /// Number of the last event (a request sent or acknowledged). Every event gets a larger number.
+    last_event_number: u64,
     /// Version number of the last drawn content.
     version: u64,
     /// Number of blocks compared so far.
-    pub checked: u64,
+    pub compared_blocks: u64,
 }
 
 impl Oracle {
     /// Makes the oracle of a drive whose blocks hold zeros.
     pub fn new(blocks: u64) -> Self {
-        let nothing = Version { value: NOTHING, acknowledged_at: Some(0) };
+        let nothing = Version { value: NOTHING, acknowledged_at_event_number: Some(0) };
         Self {
             blocks: vec![vec![nothing]; blocks as usize],
-            busy: vec![false; blocks as usize],
-            clock: 1,
+            has_request_in_flight: vec![false; blocks as usize],
+            last_event_number: 1,
             version: 0,
-            checked: 0,
+            compared_blocks: 0,
         }
     }
 
@@ -134,32 +135,33 @@ impl Oracle {
         self.blocks.len() as u64
     }
 
-    /// Advances the oracle's clock and returns its value, which is greater than the moment of every earlier event.
-    pub fn advance_clock(&mut self) -> u64 {
-        self.clock += 1;
-        self.clock
+    /// Counts an event and returns its number, which is greater than that of every earlier event.
+    pub fn advance_event_number(&mut self) -> u64 {
+        self.last_event_number += 1;
+        self.last_event_number
     }
 
     /// Records that a write of `value` to a block was sent, so that the block may hold this value from now on.
-    pub fn issue(&mut self, block: u64, value: Value) {
-        self.blocks[block as usize].push(Version { value, acknowledged_at: None });
+    pub fn record_sent_version(&mut self, block: u64, value: BlockContent) {
+        self.blocks[block as usize].push(Version { value, acknowledged_at_event_number: None });
     }
 
     /// Records that the newest version of a block is acknowledged.
     pub fn acknowledge(&mut self, block: u64, is_durable: bool) {
-        let now = self.advance_clock();
+        let now = self.advance_event_number();
         let versions = &mut self.blocks[block as usize];
         if is_durable {
             versions.drain(..versions.len() - 1);
         }
-        versions.last_mut().expect("a block always has a version").acknowledged_at = Some(now);
+        versions.last_mut().expect("a block always has a version").acknowledged_at_event_number = Some(now);
     }
 
-    /// Records that a flush was acknowledged, which was sent at the moment `sent_at`. Versions that were acknowledged
-    /// before that moment are durable.
-    pub fn flushed(&mut self, sent_at: u64) {
+    /// Records that a flush was acknowledged. Versions that were acknowledged before the flush was sent are durable.
+    pub fn record_acknowledged_flush(&mut self, sent_at_event_number: u64) {
         for versions in &mut self.blocks {
-            let is_durable = |version: &Version| version.acknowledged_at.is_some_and(|at| at < sent_at);
+            let is_durable = |version: &Version| {
+                version.acknowledged_at_event_number.is_some_and(|at| at < sent_at_event_number)
+            };
             let durable = versions.iter().rposition(is_durable).unwrap_or(0);
             versions.drain(..durable);
         }
@@ -173,32 +175,38 @@ impl Oracle {
             85..89 => RequestKind::Zero,
             89..93 => RequestKind::Trim,
             _ => {
-                let sent_at = self.advance_clock();
+                let sent_at_event_number = self.advance_event_number();
                 return Some(Request {
                     kind: RequestKind::Flush,
-                    first: 0,
-                    values: vec![],
+                    first_block: 0,
+                    block_contents: vec![],
                     is_durable: true,
-                    sent_at,
+                    sent_at_event_number,
                 });
             }
         };
-        let (first, count) = self.free_run(random)?;
-        self.busy[first as usize..(first + count) as usize].fill(true);
-        let values: Vec<Value> =
-            (first..first + count).map(|block| self.new_value(kind, block, random)).collect();
-        for (block, &value) in (first..).zip(&values) {
-            self.issue(block, value);
+        let (first_block, count) = self.draw_unused_blocks(random)?;
+        self.has_request_in_flight[first_block as usize..(first_block + count) as usize].fill(true);
+        let block_contents: Vec<BlockContent> =
+            (first_block..first_block + count).map(|block| self.new_value(kind, block, random)).collect();
+        for (block, &value) in (first_block..).zip(&block_contents) {
+            self.record_sent_version(block, value);
         }
         let is_durable = random.random_range(0..100) < 15;
-        Some(Request { kind, first, values, is_durable, sent_at: self.advance_clock() })
+        Some(Request {
+            kind,
+            first_block,
+            block_contents,
+            is_durable,
+            sent_at_event_number: self.advance_event_number(),
+        })
     }
 
     /// Draws consecutive blocks that no request in flight uses, and returns the first block and the number of blocks.
-    /// Several draws are tried. Otherwise flushes (which need no blocks) would be so frequent that an effective flush
-    /// soon hides one that does nothing.
-    fn free_run(&self, random: &mut Xoshiro256PlusPlus) -> Option<(u64, u64)> {
-        /// Number of draws that are tried.
+    /// Several draws are tried before `None` is returned. With one draw, flushes, which need no blocks, would be so
+    /// frequent that a flush that does nothing is hidden by an effective one soon after it.
+    fn draw_unused_blocks(&self, random: &mut Xoshiro256PlusPlus) -> Option<(u64, u64)> {
+        /// Maximum number of random positions that are tried to find unused blocks.
         const TRIES: usize = 16;
         let blocks = self.blocks();
         let mut drawn = (0..TRIES).map(|_| {
@@ -208,16 +216,18 @@ impl Oracle {
             (first, random.random_range(1..=longest).min(blocks - first))
         });
         drawn.find(|&(first, count)| {
-            self.busy[first as usize..(first + count) as usize].iter().all(|&busy| !busy)
+            self.has_request_in_flight[first as usize..(first + count) as usize].iter().all(|&busy| !busy)
         })
     }
 
     /// Draws the next content of a block. A third of the contents occurs in other blocks too, so that designs share,
     /// recycle and remap pages.
-    fn new_value(&mut self, kind: RequestKind, block: u64, random: &mut Xoshiro256PlusPlus) -> Value {
+    fn new_value(&mut self, kind: RequestKind, block: u64, random: &mut Xoshiro256PlusPlus) -> BlockContent {
         self.version += 1;
         match kind {
-            RequestKind::Write if random.random_range(0..3) == 0 => (SHARED, random.random_range(0..30)),
+            RequestKind::Write if random.random_range(0..3) == 0 => {
+                (OWNER_OF_SHARED_CONTENT, random.random_range(0..30))
+            }
             RequestKind::Write => (1 + block, self.version),
             _ => NOTHING,
         }
@@ -226,31 +236,31 @@ impl Oracle {
     /// Records that a request is acknowledged.
     pub fn complete(&mut self, request: &Request) {
         if request.kind == RequestKind::Flush {
-            return self.flushed(request.sent_at);
+            return self.record_acknowledged_flush(request.sent_at_event_number);
         }
-        for block in request.first..request.first + request.values.len() as u64 {
+        for block in request.first_block..request.first_block + request.block_contents.len() as u64 {
             self.acknowledge(block, request.is_durable);
-            self.busy[block as usize] = false;
+            self.has_request_in_flight[block as usize] = false;
         }
     }
 
     /// Compares a block after a power cut with the contents that it may hold. The content found becomes the only
     /// allowed one.
     pub fn judge(&mut self, block: u64, bytes: &[u8]) -> Option<Violation> {
-        self.checked += 1;
-        self.busy[block as usize] = false;
+        self.compared_blocks += 1;
+        self.has_request_in_flight[block as usize] = false;
         let versions = &mut self.blocks[block as usize];
-        let allowed: Vec<Value> = versions.iter().map(|version| version.value).collect();
-        let found = value_of(bytes);
-        *versions = vec![Version { value: found.unwrap_or(NOTHING), acknowledged_at: Some(0) }];
-        let wrong = match found {
+        let allowed: Vec<BlockContent> = versions.iter().map(|version| version.value).collect();
+        let found = decode_block_content(bytes);
+        *versions = vec![Version { value: found.unwrap_or(NOTHING), acknowledged_at_event_number: Some(0) }];
+        let kind = match found {
             Some(value) if allowed.contains(&value) => return None,
             None => ViolationKind::Torn,
             Some(NOTHING) => ViolationKind::Lost,
-            Some((owner, _)) if owner != 1 + block => ViolationKind::Foreign,
+            Some((owner, _)) if owner != 1 + block => ViolationKind::ContentOfOtherBlock,
             Some(_) if allowed[0] == NOTHING => ViolationKind::Resurrected,
             Some(_) => ViolationKind::Stale,
         };
-        Some(Violation { block, wrong, found, allowed })
+        Some(Violation { block, kind, found, allowed })
     }
 }

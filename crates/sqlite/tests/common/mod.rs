@@ -16,11 +16,11 @@ type EntryPoint = unsafe extern "C" fn(
 ) -> std::ffi::c_int;
 
 /// Registers Wearwell's VFS with the `SQLite` library of this process, as `SQLite` does when it loads the extension.
-pub fn register() {
+pub fn register_vfs() {
     /// Guard that registers the VFS only once.
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let entry = wearwell_sqlite::auto_extension as *const ();
+        let entry = wearwell_sqlite::initialise_as_auto_extension as *const ();
         // SAFETY: this is the entry point of an extension.
         let entry: EntryPoint = unsafe { std::mem::transmute(entry) };
         // SAFETY: as above.
@@ -32,7 +32,7 @@ pub fn register() {
 
 /// Opens the database `name` with Wearwell's VFS and these URI parameters.
 pub fn try_open(name: &str, parameters: &str) -> rusqlite::Result<Connection> {
-    register();
+    register_vfs();
     let uri = format!("file:{name}?vfs=wearwell&{parameters}");
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;
@@ -46,7 +46,7 @@ pub fn open(name: &str, parameters: &str) -> Connection {
 
 /// Returns the URI parameters of a database whose device is stored in the image `image` in `directory`. If the image
 /// does not exist, it is created with 128 MiB. `more` is appended to the parameters.
-pub fn image(directory: &Path, more: &str) -> String {
+pub fn image_uri_parameters(directory: &Path, more: &str) -> String {
     format!("image={}&size=128MiB{more}", directory.join("image").display())
 }
 

@@ -1,7 +1,7 @@
 //! Parser of the Alibaba block traces: `device_id,opcode,offset,length,timestamp`, in bytes and microseconds.
 
 use crate::error::ParseRefusal;
-use crate::read::fields::{CommaFields, checked_product};
+use crate::read::fields::{CommaSeparatedFields, checked_product};
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
@@ -16,7 +16,7 @@ impl LineFormat for Alibaba {
     const MAY_HAVE_HEADER: bool = true;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
-        let mut fields = CommaFields::new(line);
+        let mut fields = CommaSeparatedFields::new(line);
         into.device = fields.next_u32(
             "the first field of the line must be the device, a whole number from 0 to 4294967295",
         )?;

@@ -5,7 +5,7 @@
 //! skipped. `rwbs` consists of an optional F (flush before the operation), the operation and modifiers, in this order.
 
 use crate::error::ParseRefusal;
-use crate::read::fields::{BlankFields, Field};
+use crate::read::fields::{BlankSeparatedFields, Field};
 use crate::read::options::BlockLayerStage;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
@@ -35,10 +35,10 @@ impl LineFormat for Blkparse {
     const FORMAT: Format = Format::Blkparse;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
-        let mut fields = BlankFields::new(line);
+        let mut fields = BlankSeparatedFields::new(line);
         let device = fields.next_field();
         if self.has_seen_event && !device.text.contains(&b',') {
-            return Ok(ParseOutcome::Other); // the summary
+            return Ok(ParseOutcome::NotARequest); // the summary
         }
         into.device = parse_device_number(device)?;
         fields.next_number("the second field of the line must be the processor, a whole number")?;
@@ -48,14 +48,17 @@ impl LineFormat for Blkparse {
         let action = fields.next_word("the sixth field of the line must be the action, such as Q, D or C")?;
         self.has_seen_event = true;
         if action.text != self.accepted_stage.blkparse_letter().as_bytes() {
-            return Ok(ParseOutcome::Other);
+            return Ok(ParseOutcome::NotARequest);
         }
         parse_event(&mut fields, into)
     }
 }
 
 /// Parses the fields of an event after its action letter: operation, first sector and number of sectors.
-fn parse_event(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
+fn parse_event(
+    fields: &mut BlankSeparatedFields<'_>,
+    into: &mut Request,
+) -> Result<ParseOutcome, ParseRefusal> {
     let rwbs = fields.next_word(
         "the seventh field of the line must be the operation with its modifiers, such as R, W or WS",
     )?;
@@ -82,7 +85,7 @@ fn parse_event(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<Parse
     if into.op == Op::Flush {
         into.offset_bytes = 0;
     }
-    Ok(if op.is_some() { ParseOutcome::Request } else { ParseOutcome::Other })
+    Ok(if op.is_some() { ParseOutcome::Request } else { ParseOutcome::NotARequest })
 }
 
 /// Returns the operation of a block layer event from its RWBS field (letters for operation and modifiers); `None` if

@@ -81,7 +81,8 @@ impl ByteOrder {
 
 impl RecordFormat for Blktrace {
     const FORMAT: Format = Format::Blktrace;
-    /// Bytes of a record by which the length of the whole record is known: all before the payload.
+    /// Number of bytes at the start of a record from which its length is computed: the header, that is all before the
+    /// payload.
     const HEAD_BYTES: usize = RECORD_HEADER_BYTES;
 
     /// Returns the length of the record, bytes: header and payload.
@@ -98,7 +99,7 @@ impl RecordFormat for Blktrace {
         let Some(op) = operation_of_action(action, len)
             .filter(|_| !notice && action & 0xffff == action_code_of_stage(self.accepted_stage))
         else {
-            return Ok(ParseOutcome::Other);
+            return Ok(ParseOutcome::NotARequest);
         };
         let sector = order.read_number(record, 16, 8);
         let offset = if op == Op::Flush {

@@ -7,7 +7,7 @@
 use wearwell::data::{ContentDescriptor, Fingerprint};
 
 use crate::error::ParseRefusal;
-use crate::read::fields::{BlankFields, Field, checked_product};
+use crate::read::fields::{BlankSeparatedFields, Field, checked_product};
 use crate::read::sidecar::CaptureSidecars;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::request::REQUEST_MAX_BYTES;
@@ -26,12 +26,13 @@ const FIRST_PAGE_REQUIREMENT: &str =
 const PAGE_COUNT_REQUIREMENT: &str =
     "the fourth field of the line must be the number of pages, a whole number below 2^52";
 
-/// Parser of the lines of Wearwell's block captures, with the data from the files next to them.
+/// Parser of the lines of captures (Wearwell's block traces with page contents), with the data from the files next to
+/// them.
 #[derive(Default)]
 pub(crate) struct Capture {
     /// Whether the first line, which identifies a capture, was read.
     has_read_header: bool,
-    /// Sizes and bytes of the pages, from the files next to the capture.
+    /// Reader of the files next to the capture: compressed sizes, delta sizes and bytes of the pages.
     sidecars: CaptureSidecars,
     /// Sentence on a damaged file next to the capture, because of which the last line was refused; `None` if no file is
     /// damaged.
@@ -56,12 +57,15 @@ impl Capture {
             }
             self.has_read_header = true;
         }
-        Ok(ParseOutcome::Other)
+        Ok(ParseOutcome::NotARequest)
     }
 
     /// Parses the first page and the number of pages of a request, sets its offset and length in bytes, and returns the
     /// number of pages.
-    fn parse_page_range(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<u64, ParseRefusal> {
+    fn parse_page_range(
+        fields: &mut BlankSeparatedFields<'_>,
+        into: &mut Request,
+    ) -> Result<u64, ParseRefusal> {
         let first = fields.next_word(FIRST_PAGE_REQUIREMENT)?;
         into.offset_bytes = checked_product(
             first.parse_number(FIRST_PAGE_REQUIREMENT)?,
@@ -78,7 +82,7 @@ impl Capture {
     /// Parses the content ids of a write request in a capture; there must be exactly one per page.
     fn parse_content_ids(
         &mut self,
-        fields: &mut BlankFields<'_>,
+        fields: &mut BlankSeparatedFields<'_>,
         pages: u64,
         into: &mut Request,
     ) -> Result<(), ParseRefusal> {
@@ -102,8 +106,8 @@ impl Capture {
     }
 }
 
-/// What must follow first page and number of pages of a write, for the error message about a wrong number of content
-/// ids.
+/// Error message about a wrong number of content ids at the end of a write, after its first page and its number of
+/// pages.
 const CONTENT_IDS_REQUIREMENT: &str =
     "a write must end with one content id for each of its pages of 4096 bytes";
 
@@ -139,7 +143,7 @@ impl LineFormat for Capture {
         if line.starts_with(b"#") || !self.has_read_header {
             return self.parse_header(line);
         }
-        let mut fields = BlankFields::new(line);
+        let mut fields = BlankSeparatedFields::new(line);
         let kind = fields.next_field();
         into.op = match kind.text {
             b"W" => Op::Write,
@@ -147,7 +151,7 @@ impl LineFormat for Capture {
             b"Z" => Op::Zero,
             b"D" => Op::Trim,
             b"F" => Op::Flush,
-            b"M" => return Ok(ParseOutcome::Other),
+            b"M" => return Ok(ParseOutcome::NotARequest),
             _ => {
                 return kind.refuse(
                     "the first field of the line must be W (write), R (read), Z (zeroing), D (discard), F (flush) or \

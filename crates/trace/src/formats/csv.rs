@@ -12,7 +12,7 @@ use wearwell::address::RemapMode;
 use wearwell::data::{ContentDescriptor, Fingerprint};
 
 use crate::error::{ParseRefusal, TraceError};
-use crate::read::fields::{BlankFields, CommaFields, Field};
+use crate::read::fields::{BlankSeparatedFields, CommaSeparatedFields, Field};
 use crate::read::{LineFormat, ParseOutcome};
 use crate::write::{TraceWriter, check_writable};
 use crate::{Format, Op, Request};
@@ -23,7 +23,7 @@ const HEADER: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,sour
 const HEADER_REQUIREMENT: &str =
     "the first line must be the header `time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes`";
 /// Header line of a trace in Wearwell's CSV without the column for the source of remaps; such a trace has no remaps.
-const HEADER_WITHOUT_SOURCE: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints";
+const HEADER_WITHOUT_REMAP_SOURCE: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints";
 
 /// Parser of the lines of traces in Wearwell's CSV format.
 #[derive(Default)]
@@ -36,17 +36,17 @@ pub(crate) struct Csv {
 #[derive(Clone, Copy, PartialEq)]
 enum CsvHeaderKind {
     /// The header without the column `source_bytes`.
-    WithoutSource,
+    WithoutRemapSourceColumn,
     /// The header with all columns, also `source_bytes`.
-    All,
+    AllColumns,
 }
 
 impl CsvHeaderKind {
     /// Returns the kind of a header line; an error if the line is no header of Wearwell's CSV.
     fn of_header(title: &[u8]) -> Result<Self, ParseRefusal> {
         match title {
-            _ if title == HEADER.as_bytes() => Ok(Self::All),
-            _ if title == HEADER_WITHOUT_SOURCE.as_bytes() => Ok(Self::WithoutSource),
+            _ if title == HEADER.as_bytes() => Ok(Self::AllColumns),
+            _ if title == HEADER_WITHOUT_REMAP_SOURCE.as_bytes() => Ok(Self::WithoutRemapSourceColumn),
             _ => Err(ParseRefusal::of_whole_record(HEADER_REQUIREMENT)),
         }
     }
@@ -66,9 +66,9 @@ impl LineFormat for Csv {
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let Some(header_kind) = self.header_kind else {
             self.header_kind = Some(CsvHeaderKind::of_header(line)?);
-            return Ok(ParseOutcome::Other);
+            return Ok(ParseOutcome::NotARequest);
         };
-        let mut fields = CommaFields::new(line);
+        let mut fields = CommaSeparatedFields::new(line);
         into.time_ns = fields
             .next_number("the first field of the line must be the time, a whole number of nanoseconds")?;
         let op = fields.next_field();
@@ -82,7 +82,7 @@ impl LineFormat for Csv {
             "the fifth field of the line must be the device, a whole number from 0 to 4294967295",
         )?;
         let fingerprints = fields.next_field();
-        let source = if header_kind == CsvHeaderKind::All {
+        let source = if header_kind == CsvHeaderKind::AllColumns {
             fields.next_field()
         } else {
             Field { text: b"", byte_offset: op.byte_offset }
@@ -113,13 +113,13 @@ impl Op {
             Self::Flush => 'F',
             Self::Remap(RemapMode::Copy) => 'C',
             Self::Remap(RemapMode::Relocate) => 'M',
-            Self::Phase => 'P',
+            Self::PhaseMarker => 'P',
         }
     }
 
     /// Returns the operation that a letter denotes in Wearwell's CSV; `None` if the text does not denote an operation.
     fn from_csv_letter(text: &[u8]) -> Option<Self> {
-        let plain = [Self::Read, Self::Write, Self::Trim, Self::Zero, Self::Flush, Self::Phase];
+        let plain = [Self::Read, Self::Write, Self::Trim, Self::Zero, Self::Flush, Self::PhaseMarker];
         let remaps = [RemapMode::Copy, RemapMode::Relocate].map(Self::Remap);
         plain.into_iter().chain(remaps).find(|op| text == [op.csv_letter() as u8])
     }
@@ -135,7 +135,7 @@ const FINGERPRINTS_REQUIREMENT: &str = "the sixth field of the line must be empt
 
 /// Parses the column of fingerprints into one content descriptor per page of the request.
 fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), ParseRefusal> {
-    let mut cursor = BlankFields::new(items.text);
+    let mut cursor = BlankSeparatedFields::new(items.text);
     loop {
         let item = cursor.next_field();
         let item = Field { text: item.text, byte_offset: items.byte_offset + item.byte_offset };

@@ -5,7 +5,7 @@
 //! integers.
 
 use crate::error::ParseRefusal;
-use crate::read::fields::BlankFields;
+use crate::read::fields::BlankSeparatedFields;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
@@ -23,7 +23,7 @@ impl LineFormat for DiskSim {
     const FORMAT: Format = Format::DiskSim;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
-        let mut fields = BlankFields::new(line);
+        let mut fields = BlankSeparatedFields::new(line);
         let time_ns = fields.next_word(TIME_REQUIREMENT)?.parse_decimal(6, TIME_REQUIREMENT)?;
         parse_device_and_byte_range(&mut fields, into)?;
         let flags = fields.next_word(FLAGS_REQUIREMENT)?.parse_hex(FLAGS_REQUIREMENT)?;
@@ -36,7 +36,7 @@ impl LineFormat for DiskSim {
 
 /// Parses the three columns of a trace line between time and operation: device, address and length.
 pub(crate) fn parse_device_and_byte_range(
-    fields: &mut BlankFields<'_>,
+    fields: &mut BlankSeparatedFields<'_>,
     into: &mut Request,
 ) -> Result<(), ParseRefusal> {
     into.device = fields

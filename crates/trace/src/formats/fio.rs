@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::error::ParseRefusal;
-use crate::read::fields::{BlankFields, Field, checked_product};
+use crate::read::fields::{BlankSeparatedFields, Field, checked_product};
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
@@ -40,7 +40,7 @@ impl FioLog {
                 ));
             }
         };
-        Ok(ParseOutcome::Other)
+        Ok(ParseOutcome::NotARequest)
     }
 
     /// Returns the device number of a file. A file name that occurs for the first time gets the next unused number.
@@ -57,7 +57,7 @@ impl FioLog {
     }
 
     /// Parses a `wait` line and adds the wait to the time of the requests after it.
-    fn add_wait(&mut self, fields: &mut BlankFields<'_>) -> Result<ParseOutcome, ParseRefusal> {
+    fn add_wait(&mut self, fields: &mut BlankSeparatedFields<'_>) -> Result<ParseOutcome, ParseRefusal> {
         let waited = fields.next_number(
             "the third field of a line with `wait` must be the wait, a whole number of microseconds",
         )?;
@@ -65,7 +65,7 @@ impl FioLog {
             .summed_waits_us
             .checked_add(waited)
             .ok_or(ParseRefusal::of_whole_record("the sum of all waits must be below 2^64 microseconds"))?;
-        Ok(ParseOutcome::Other)
+        Ok(ParseOutcome::NotARequest)
     }
 }
 
@@ -76,7 +76,7 @@ impl LineFormat for FioLog {
         if self.log_version == 0 {
             return self.parse_header(line);
         }
-        let mut fields = BlankFields::new(line);
+        let mut fields = BlankSeparatedFields::new(line);
         let time_us = match self.log_version {
             3 => fields.next_number(
                 "the first field of the line must be the time, a whole number of microseconds",
@@ -94,7 +94,7 @@ impl LineFormat for FioLog {
         let action =
             fields.next_word("the file name must be followed by an action, such as read or write")?;
         into.op = match action.text {
-            b"add" | b"open" | b"close" => return Ok(ParseOutcome::Other),
+            b"add" | b"open" | b"close" => return Ok(ParseOutcome::NotARequest),
             b"wait" if self.log_version == 2 => return self.add_wait(&mut fields),
             b"read" => Op::Read,
             b"write" => Op::Write,

@@ -12,7 +12,7 @@ use wearwell::data::{ContentDescriptor, Fingerprint};
 
 use super::blkparse::pack_device_number;
 use crate::error::ParseRefusal;
-use crate::read::fields::{BlankFields, Field, Fields, TabFields};
+use crate::read::fields::{BlankSeparatedFields, Field, Fields, TabSeparatedFields};
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, PAGE_BYTES, Request, SECTOR_BYTES};
 
@@ -41,12 +41,12 @@ impl LineFormat for Fiu {
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let first = !std::mem::replace(&mut self.has_read_line, true);
         if first && line.starts_with(b"\t") {
-            return Ok(ParseOutcome::Other); // the header of the tab-separated variant
+            return Ok(ParseOutcome::NotARequest); // the header of the tab-separated variant
         }
         if memchr::memchr(b'\t', line).is_some() {
-            self.parse_columns(TabFields::new(line), into)
+            self.parse_columns(TabSeparatedFields::new(line), into)
         } else {
-            self.parse_columns(BlankFields::new(line), into)
+            self.parse_columns(BlankSeparatedFields::new(line), into)
         }
     }
 }

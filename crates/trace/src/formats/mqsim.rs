@@ -6,7 +6,7 @@
 
 use super::disksim::parse_device_and_byte_range;
 use crate::error::ParseRefusal;
-use crate::read::fields::BlankFields;
+use crate::read::fields::BlankSeparatedFields;
 use crate::read::options::TimeUnit;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
@@ -21,7 +21,7 @@ impl LineFormat for MqSim {
     const FORMAT: Format = Format::MqSim;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
-        let mut fields = BlankFields::new(line);
+        let mut fields = BlankSeparatedFields::new(line);
         let time = fields.next_number(
             "the first field of the line must be the time, a whole number in the unit of --time-unit",
         )?;

@@ -4,7 +4,7 @@
 //! number. The host name is ignored, because each published file holds the requests of one host.
 
 use crate::error::ParseRefusal;
-use crate::read::fields::{CommaFields, checked_product};
+use crate::read::fields::{CommaSeparatedFields, checked_product};
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
@@ -17,7 +17,7 @@ impl LineFormat for Msr {
 
     #[inline]
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
-        let mut fields = CommaFields::new(line);
+        let mut fields = CommaSeparatedFields::new(line);
         let time = fields
             .next_number("the first field of the line must be the time, a whole number in units of 100 ns")?;
         fields.next_word("the second field of the line must be a host name")?;

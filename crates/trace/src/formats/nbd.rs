@@ -28,7 +28,8 @@ impl Nbd {
 
 impl RecordFormat for Nbd {
     const FORMAT: Format = Format::Nbd;
-    /// Bytes of a record by which the length of the whole record is known: those of a reply, the shortest record.
+    /// Number of bytes at the start of a record from which its length is computed: those of a reply, which is the
+    /// shortest record.
     const HEAD_BYTES: usize = REPLY_HEADER_BYTES;
 
     /// Returns the length of the request or reply that begins with `head`, bytes.
@@ -44,7 +45,7 @@ impl RecordFormat for Nbd {
 
     fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         if record.len() == REPLY_HEADER_BYTES {
-            return Ok(ParseOutcome::Other);
+            return Ok(ParseOutcome::NotARequest);
         }
         let be = |at: usize, len: usize| {
             record[at..at + len].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
@@ -55,7 +56,7 @@ impl RecordFormat for Nbd {
             3 => Op::Flush,
             4 => Op::Trim,
             6 => Op::Zero,
-            2 | 5 | 7 | 8 => return Ok(ParseOutcome::Other), // disconnect, cache, block status, resize
+            2 | 5 | 7 | 8 => return Ok(ParseOutcome::NotARequest), // disconnect, cache, block status, resize
             _ => {
                 return Err(ParseRefusal::of_whole_record(
                     "the command number of an NBD request must be at most 8",

@@ -20,7 +20,7 @@ pub(crate) struct OracleGeneral {
 
 impl RecordFormat for OracleGeneral {
     const FORMAT: Format = Format::OracleGeneral;
-    /// Bytes of a record, which have a fixed number in this format.
+    /// Length of a record, bytes. All records of this format have this length.
     const HEAD_BYTES: usize = 24;
 
     /// Returns the length of a record, bytes, which is the same for all.

@@ -4,7 +4,7 @@
 //! are in bytes and times in seconds with a fraction.
 
 use crate::error::ParseRefusal;
-use crate::read::fields::CommaFields;
+use crate::read::fields::CommaSeparatedFields;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
@@ -19,7 +19,7 @@ impl LineFormat for Spc {
     const MAY_HAVE_HEADER: bool = true;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
-        let mut fields = CommaFields::new(line);
+        let mut fields = CommaSeparatedFields::new(line);
         into.device = fields.next_u32(
             "the first field of the line must be the storage unit, a whole number from 0 to 4294967295",
         )?;

@@ -4,7 +4,7 @@
 //! The device is the logical unit number (LUN). The response time may be empty and is not used.
 
 use crate::error::ParseRefusal;
-use crate::read::fields::CommaFields;
+use crate::read::fields::CommaSeparatedFields;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
@@ -24,9 +24,9 @@ impl LineFormat for Systor {
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let first = !std::mem::replace(&mut self.has_read_line, true);
         if first && line.starts_with(b"Timestamp,Response,IOType,LUN") {
-            return Ok(ParseOutcome::Other);
+            return Ok(ParseOutcome::NotARequest);
         }
-        let mut fields = CommaFields::new(line);
+        let mut fields = CommaSeparatedFields::new(line);
         let time_ns = fields.next_word(TIME_REQUIREMENT)?.parse_decimal(9, TIME_REQUIREMENT)?;
         fields.next_field();
         let kind = fields.next_field();

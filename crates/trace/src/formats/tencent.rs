@@ -4,7 +4,7 @@
 //! Times have a resolution of one second. Requests of the same second keep the order of the file.
 
 use crate::error::ParseRefusal;
-use crate::read::fields::{CommaFields, checked_product};
+use crate::read::fields::{CommaSeparatedFields, checked_product};
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
@@ -16,7 +16,7 @@ impl LineFormat for Tencent {
     const MAY_HAVE_HEADER: bool = true;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
-        let mut fields = CommaFields::new(line);
+        let mut fields = CommaSeparatedFields::new(line);
         let seconds =
             fields.next_number("the first field of the line must be the time, a whole number of seconds")?;
         let offset = fields.next_field().parse_sectors_as_bytes(

@@ -71,7 +71,8 @@ impl Vscsi {
 
 impl RecordFormat for Vscsi {
     const FORMAT: Format = Format::Vscsi;
-    /// Bytes of a record by which its version, and so its length, is known: those of the shorter version.
+    /// Number of bytes at the start of a record from which its version, and so its length, is known: a record of the
+    /// shorter version.
     const HEAD_BYTES: usize = 32;
 
     /// Returns the length of the record, bytes, which depends on its version.
@@ -95,7 +96,7 @@ impl RecordFormat for Vscsi {
         }
         let Some(op) = operation_of_scsi_command(read_little_endian(record, layout.command_offset_bytes, 2))
         else {
-            return Ok(ParseOutcome::Other);
+            return Ok(ParseOutcome::NotARequest);
         };
         let time_ns = checked_product(
             read_little_endian(record, layout.lba_offset_bytes + 8, 8),

@@ -5,7 +5,7 @@
 //! which the tool ends its setup phase. It is not a request and is skipped.
 
 use crate::error::ParseRefusal;
-use crate::read::fields::BlankFields;
+use crate::read::fields::BlankSeparatedFields;
 use crate::read::options::BlockLayerStage;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
@@ -26,7 +26,7 @@ impl LineFormat for Wiscsee {
     const FORMAT: Format = Format::Wiscsee;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
-        let mut fields = BlankFields::new(line);
+        let mut fields = BlankSeparatedFields::new(line);
         fields.next_number("the first field of the line must be the process number, a whole number")?;
         let action = fields.next_field();
         let wanted = match action.text {
@@ -43,7 +43,7 @@ impl LineFormat for Wiscsee {
         };
         let offset = fields.next_field();
         if !wanted || offset.text == SETUP_END_OFFSET {
-            return Ok(ParseOutcome::Other);
+            return Ok(ParseOutcome::NotARequest);
         }
         let offset = offset
             .parse_number("the fourth field of the line must be the offset, a whole number of bytes")?;

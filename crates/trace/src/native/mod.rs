@@ -59,44 +59,44 @@ mod record_flags {
     pub const ADDRESSES_ARE_IN_BYTES: u8 = 1 << 7;
 }
 
-/// Numbers of the operations (read, write, ...) in the low three bits of a record's first byte.
+/// Codes of the operations (read, write, ...), stored in the low three bits of the first byte of a record.
 mod operation_code {
-    /// Number of a read in the lowest bits of the first byte of a record.
+    /// Operation code of a read.
     pub const OP_READ: u8 = 0;
-    /// Number of a write in the lowest bits of the first byte of a record.
+    /// Operation code of a write.
     pub const OP_WRITE: u8 = 1;
-    /// Number of a trim in the lowest bits of the first byte of a record.
+    /// Operation code of a trim.
     pub const OP_TRIM: u8 = 2;
-    /// Number of a zeroing in the lowest bits of the first byte of a record.
+    /// Operation code of a zeroing (writing zeros without payload).
     pub const OP_ZERO: u8 = 3;
-    /// Number of a flush in the lowest bits of the first byte of a record.
+    /// Operation code of a flush.
     pub const OP_FLUSH: u8 = 4;
-    /// Number of a remap that keeps the source pages, in the lowest bits of the first byte of a record.
+    /// Operation code of a remap that keeps the source pages.
     pub const OP_REMAP_COPY: u8 = 5;
-    /// Number of a remap that deallocates the source pages, in the lowest bits of the first byte of a record.
+    /// Operation code of a remap that deallocates the source pages.
     pub const OP_REMAP_RELOCATE: u8 = 6;
-    /// Number in place of the operation in a record that is no request to the device but a mark (e.g. the beginning of
-    /// a phase). The number after it states which mark.
-    pub const OP_MARK: u8 = 7;
-    /// Number of the mark for the beginning of a phase, whose results are reported separately.
-    pub const PHASE_MARK_CODE: u64 = 0;
+    /// Operation code of a record that is no request to the device but a marker, such as the beginning of a phase. The
+    /// number after it states which marker.
+    pub const OP_MARKER_INSTEAD_OF_REQUEST: u8 = 7;
+    /// Code of the marker for the beginning of a phase, whose results are reported separately.
+    pub const PHASE_MARKER_CODE: u64 = 0;
 }
 
-/// Kinds of a run (sequence of page contents that is encoded as one). The first number of a run holds the kind in its
-/// low two bits and the length minus one in the others.
+/// Kinds of content runs. A content run is a sequence of page contents that are encoded together. Its first number
+/// holds the kind in the low two bits and the length minus one in the other bits.
 mod run {
-    /// Kind of a run of page contents (sequence that is encoded as one) that occur for the first time in the trace.
+    /// Kind of a content run (page contents encoded together) whose contents occur for the first time in the trace.
     /// Each is stored with its fingerprint.
-    pub const NEW_CONTENTS_RUN_KIND: u64 = 0;
-    /// Kind of a run of page contents (sequence that is encoded as one) that occur for the first time in the trace.
+    pub const RUN_KIND_NEW_CONTENTS: u64 = 0;
+    /// Kind of a content run (page contents encoded together) whose contents occur for the first time in the trace.
     /// Their fingerprints count up from that of the last new content, so none is stored.
-    pub const NEW_CONSECUTIVE_CONTENTS_RUN_KIND: u64 = 1;
-    /// Kind of a run of page contents (sequence that is encoded as one) that occurred before in the trace and have
+    pub const RUN_KIND_NEW_CONSECUTIVE_CONTENTS: u64 = 1;
+    /// Kind of a content run (page contents encoded together) whose contents occurred earlier in the trace and have
     /// consecutive content numbers.
-    pub const KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND: u64 = 2;
-    /// Kind of a run (sequence that is encoded as one) that repeats one page content, which occurred before in the
-    /// trace.
-    pub const KNOWN_REPEATED_CONTENT_RUN_KIND: u64 = 3;
+    pub const RUN_KIND_EARLIER_CONSECUTIVE_CONTENTS: u64 = 2;
+    /// Kind of a content run (page contents encoded together) that repeats a single content, which occurred earlier in
+    /// the trace.
+    pub const RUN_KIND_REPEATED_EARLIER_CONTENT: u64 = 3;
 }
 
 /// Fields of the preceding record in the file. The next record stores its differences to them. All are zero at the

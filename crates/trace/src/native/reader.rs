@@ -32,10 +32,11 @@ pub(crate) fn matches_signature(head: &[u8]) -> bool {
 /// Reader of a trace in the native format. Damage always ends the trace: a record depends on those before it, so none
 /// can be skipped.
 pub(crate) struct NativeReader {
-    /// Decompressed bytes of the trace file, apart from the compression of its frames.
+    /// Bytes of the trace file, decompressed if the file as a whole is compressed. The frames in it are still
+    /// compressed.
     source: DecompressedStream,
     /// Counters that every trace reader keeps: requests, refused records, start time.
-    counters: CommonReaderState,
+    common_state: CommonReaderState,
     /// Text about the origin of the trace, from the header of the file.
     provenance: String,
     /// Payload of the current frame as stored, that is compressed.
@@ -64,18 +65,22 @@ pub(crate) struct NativeReader {
 struct KnownContents {
     /// Fingerprint and compressed size (bytes) of each distinct page content.
     contents_by_number: Vec<(Fingerprint, u16)>,
-    /// Number of the content that was read last.
+    /// Number of the content that was read last. The next number is stored as its difference to this one.
     previous_content_number: u64,
 }
 
 impl NativeReader {
     /// Reads the header of a trace file; the requests are read later.
-    pub(crate) fn new(mut source: DecompressedStream, tally: CommonReaderState) -> Result<Self, TraceError> {
-        let provenance = read_header(&mut source, &tally)?;
-        let decompressor = zstd::bulk::Decompressor::new().map_err(|error| tally.corrupt_error(error))?;
+    pub(crate) fn new(
+        mut source: DecompressedStream,
+        common_state: CommonReaderState,
+    ) -> Result<Self, TraceError> {
+        let provenance = read_header(&mut source, &common_state)?;
+        let decompressor =
+            zstd::bulk::Decompressor::new().map_err(|error| common_state.corrupt_error(error))?;
         Ok(Self {
             source,
-            counters: tally,
+            common_state,
             provenance,
             stored_payload: Vec::new(),
             frame_bytes: Vec::new(),
@@ -94,17 +99,18 @@ impl NativeReader {
     #[cold]
     fn next_frame(&mut self) -> Result<bool, TraceError> {
         if self.next_byte_index != self.frame_bytes.len() {
-            return Err(self.counters.corrupt_error(corrupt_data_error(
+            return Err(self.common_state.corrupt_error(corrupt_data_error(
                 "a frame (group of requests) must end with its last record, but has further bytes",
             )));
         }
         while self.records_left_in_frame == 0 && !self.has_read_end_record {
-            self.read_frame().map_err(|error| self.counters.corrupt_error(error))?;
+            self.read_frame().map_err(|error| self.common_state.corrupt_error(error))?;
         }
         Ok(!self.has_read_end_record)
     }
 
-    /// Reads the next frame, checks its checksum, and decompresses it, or checks it if it is the end record.
+    /// Reads the next frame and checks its checksum. Then decompresses the frame or, if it is the end record, checks
+    /// its counts.
     fn read_frame(&mut self) -> Result<(), Error> {
         let header = self.source.peek(FRAME_HEADER_BYTES)?;
         let Ok(header) = <[u8; FRAME_HEADER_BYTES]>::try_from(header) else {
@@ -157,7 +163,7 @@ impl NativeReader {
     /// Checks that the counts in the end record equal what was read, and that the file ends after it.
     fn check_end_record(&mut self) -> Result<(), Error> {
         let counts = [
-            self.counters.delivered_requests,
+            self.common_state.delivered_requests,
             self.pages_with_content,
             self.known_contents.contents_by_number.len() as u64,
         ];
@@ -212,7 +218,9 @@ impl NativeReader {
                     .checked_mul(unit)
                     .ok_or(ParseRefusal::of_whole_record("the source of a remap must be below 2^64 bytes"))?;
             }
-            operation_code::OP_MARK if cursor.read_varint()? != operation_code::PHASE_MARK_CODE => {
+            operation_code::OP_MARKER_INSTEAD_OF_REQUEST
+                if cursor.read_varint()? != operation_code::PHASE_MARKER_CODE =>
+            {
                 return Err(ParseRefusal::of_whole_record(
                     "a mark must be that of the begin of a phase, the only kind of mark that there is",
                 ));
@@ -241,14 +249,14 @@ impl TraceReader for NativeReader {
         into.clear_optional_fields();
         if let Err(bad) = self.read_record(into) {
             return Err(TraceError::BadRecord {
-                file: self.counters.file_name.clone(),
-                record: self.counters.delivered_requests + 1,
+                file: self.common_state.file_name.clone(),
+                record: self.common_state.delivered_requests + 1,
                 offset: self.source.offset_bytes(),
                 requirement: bad.requirement,
             });
         }
         self.records_left_in_frame -= 1;
-        self.counters.delivered_requests += 1;
+        self.common_state.delivered_requests += 1;
         Ok(true)
     }
 
@@ -257,11 +265,11 @@ impl TraceReader for NativeReader {
     }
 
     fn delivered_requests(&self) -> u64 {
-        self.counters.delivered_requests
+        self.common_state.delivered_requests
     }
 
     fn rejected_records(&self) -> &RejectedRecords {
-        &self.counters.rejected_records
+        &self.common_state.rejected_records
     }
 
     fn consumed_bytes(&self) -> Option<u64> {
@@ -286,12 +294,15 @@ fn little_endian_words<const N: usize>(bytes: &[u8]) -> [u32; N] {
 }
 
 /// Reads and checks the header of a native trace file and returns its text about the trace's origin.
-fn read_header(source: &mut DecompressedStream, counters: &CommonReaderState) -> Result<String, TraceError> {
-    let corrupt = |error| counters.corrupt_error(error);
+fn read_header(
+    source: &mut DecompressedStream,
+    common_state: &CommonReaderState,
+) -> Result<String, TraceError> {
+    let corrupt = |error| common_state.corrupt_error(error);
     let mut header = Vec::new();
     source.read_exact(FIXED_HEADER_BYTES, &mut header).map_err(corrupt)?;
     if let Some(reason) = unreadable_header_reason(&header) {
-        let file = counters.file_name.clone();
+        let file = common_state.file_name.clone();
         return Err(TraceError::UnreadableHeader { file, reason });
     }
     let [_, _, provenance_len] = little_endian_words(&header[8..]);
@@ -355,7 +366,7 @@ fn op_of_code(number: u8) -> Op {
         operation_code::OP_FLUSH => Op::Flush,
         operation_code::OP_REMAP_COPY => Op::Remap(RemapMode::Copy),
         operation_code::OP_REMAP_RELOCATE => Op::Remap(RemapMode::Relocate),
-        _ => Op::Phase,
+        _ => Op::PhaseMarker,
     }
 }
 
@@ -440,8 +451,8 @@ impl KnownContents {
         Ok(())
     }
 
-    /// Reads the rest of one run of `count` page contents (sequence that is encoded as one) of this kind, and appends
-    /// their descriptors.
+    /// Reads a content run (page contents encoded together) of `count` contents, whose kind and length were read
+    /// already, and appends their descriptors.
     fn read_content_run(
         &mut self,
         kind: u64,
@@ -449,11 +460,11 @@ impl KnownContents {
         cursor: &mut Cursor<'_>,
         into: &mut Vec<ContentDescriptor>,
     ) -> Result<(), ParseRefusal> {
-        if kind == run::NEW_CONTENTS_RUN_KIND || kind == run::NEW_CONSECUTIVE_CONTENTS_RUN_KIND {
+        if kind == run::RUN_KIND_NEW_CONTENTS || kind == run::RUN_KIND_NEW_CONSECUTIVE_CONTENTS {
             return self.read_new_contents(kind, count, cursor, into);
         }
         let first = (self.previous_content_number + 1).wrapping_add(unzigzag(cursor.read_varint()?));
-        let step = u64::from(kind == run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND);
+        let step = u64::from(kind == run::RUN_KIND_EARLIER_CONSECUTIVE_CONTENTS);
         self.previous_content_number = first.saturating_add((count - 1) * step);
         let known_content_count = self.contents_by_number.len() as u64;
         if first >= known_content_count || self.previous_content_number >= known_content_count {
@@ -481,7 +492,7 @@ impl KnownContents {
         for _ in 0..count {
             let newest = self.contents_by_number.last().map_or(0, |(fingerprint, _)| fingerprint.0);
             let fingerprint = match kind {
-                run::NEW_CONTENTS_RUN_KIND => u64::from_le_bytes(cursor.read_byte_array()?),
+                run::RUN_KIND_NEW_CONTENTS => u64::from_le_bytes(cursor.read_byte_array()?),
                 _ => newest.wrapping_add(1),
             };
             self.contents_by_number

@@ -28,7 +28,7 @@ pub struct NativeWriter<W> {
     /// Fields of the record that was written last, to which the next record stores its differences.
     previous_record: PreviousRecord,
     /// Numbers of the page contents written so far.
-    content_numbers: ContentNumbers,
+    content_numbers: ContentNumbering,
     /// Number of requests that were written so far.
     written_requests: u64,
     /// Number of pages written with content so far, for the end record.
@@ -53,7 +53,7 @@ impl<W: Write> NativeWriter<W> {
             frame_bytes: Vec::with_capacity(FRAME_TARGET_BYTES * 2),
             frame_record_count: 0,
             previous_record: PreviousRecord::default(),
-            content_numbers: ContentNumbers::default(),
+            content_numbers: ContentNumbering::default(),
             written_requests: 0,
             pages_with_content: 0,
             compressor: zstd::bulk::Compressor::new(ZSTD_LEVEL)?,
@@ -80,7 +80,7 @@ impl<W: Write> NativeWriter<W> {
                     (request.remap_source_offset_bytes / unit).wrapping_sub(request.offset_bytes / unit);
                 put_varint(&mut self.frame_bytes, zigzag(apart));
             }
-            Op::Phase => put_varint(&mut self.frame_bytes, operation_code::PHASE_MARK_CODE),
+            Op::PhaseMarker => put_varint(&mut self.frame_bytes, operation_code::PHASE_MARKER_CODE),
             _ => {}
         }
         self.previous_record = PreviousRecord::of_request(request);
@@ -210,7 +210,7 @@ fn op_code(op: Op) -> u8 {
         Op::Flush => operation_code::OP_FLUSH,
         Op::Remap(RemapMode::Copy) => operation_code::OP_REMAP_COPY,
         Op::Remap(RemapMode::Relocate) => operation_code::OP_REMAP_RELOCATE,
-        Op::Phase => operation_code::OP_MARK,
+        Op::PhaseMarker => operation_code::OP_MARKER_INSTEAD_OF_REQUEST,
     }
 }
 
@@ -228,9 +228,9 @@ fn put_varint(into: &mut Vec<u8>, mut value: u64) {
     into.push(value as u8);
 }
 
-/// A run of page contents (sequence that is encoded as one) to which further contents can still be added.
+/// A content run (page contents encoded together) to which further contents can still be added.
 #[derive(Clone, Copy)]
-struct ContentRun {
+struct UnfinishedContentRun {
     /// Kind of the run, one of the constants in the module `run`.
     content_run_kind: u64,
     /// Number of the first content of the run.
@@ -239,24 +239,24 @@ struct ContentRun {
     content_count: u64,
 }
 
-impl ContentRun {
+impl UnfinishedContentRun {
     /// Adds one page content to the run if it continues the run; returns whether it was added.
     fn extend_with_content(&mut self, kind: u64, id: u32) -> bool {
         let follows = match (self.content_run_kind, kind) {
-            (run::NEW_CONTENTS_RUN_KIND, run::NEW_CONTENTS_RUN_KIND)
-            | (run::NEW_CONSECUTIVE_CONTENTS_RUN_KIND, run::NEW_CONSECUTIVE_CONTENTS_RUN_KIND) => true,
-            (run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND, run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND)
+            (run::RUN_KIND_NEW_CONTENTS, run::RUN_KIND_NEW_CONTENTS)
+            | (run::RUN_KIND_NEW_CONSECUTIVE_CONTENTS, run::RUN_KIND_NEW_CONSECUTIVE_CONTENTS) => true,
+            (run::RUN_KIND_EARLIER_CONSECUTIVE_CONTENTS, run::RUN_KIND_EARLIER_CONSECUTIVE_CONTENTS)
                 if u64::from(id) == u64::from(self.first_content_number) + self.content_count =>
             {
                 true
             }
-            (run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND, run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND)
+            (run::RUN_KIND_EARLIER_CONSECUTIVE_CONTENTS, run::RUN_KIND_EARLIER_CONSECUTIVE_CONTENTS)
                 if self.content_count == 1 && id == self.first_content_number =>
             {
-                self.content_run_kind = run::KNOWN_REPEATED_CONTENT_RUN_KIND;
+                self.content_run_kind = run::RUN_KIND_REPEATED_EARLIER_CONTENT;
                 true
             }
-            (run::KNOWN_REPEATED_CONTENT_RUN_KIND, run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND) => {
+            (run::RUN_KIND_REPEATED_EARLIER_CONTENT, run::RUN_KIND_EARLIER_CONSECUTIVE_CONTENTS) => {
                 id == self.first_content_number
             }
             _ => false,
@@ -267,7 +267,7 @@ impl ContentRun {
 
     /// Returns the number of the last content of the run.
     fn last_content_number(self) -> u32 {
-        if self.content_run_kind == run::KNOWN_REPEATED_CONTENT_RUN_KIND {
+        if self.content_run_kind == run::RUN_KIND_REPEATED_EARLIER_CONTENT {
             self.first_content_number
         } else {
             self.first_content_number + (self.content_count - 1) as u32
@@ -275,30 +275,31 @@ impl ContentRun {
     }
 }
 
-/// Assigns numbers to distinct page contents, in order of their first occurrence. Contents with the same fingerprint
-/// but different compressed sizes get different numbers, so that the file keeps both sizes.
+/// Numbers distinct page contents in order of their first occurrence. Contents with the same fingerprint but different
+/// compressed sizes get different numbers, so that the file keeps both sizes.
 #[derive(Default)]
-struct ContentNumbers {
+struct ContentNumbering {
     /// Number of each distinct content, by fingerprint and compressed size (bytes).
     number_by_content: FxHashMap<(Fingerprint, u16), u32>,
     /// Fingerprint of the content that was numbered last.
     newest_fingerprint: u64,
-    /// Number of the last content of the preceding run, to which the next run is relative.
+    /// Number of the last content in the preceding content run. The next run stores its first number as the difference
+    /// to it.
     last_content_number: u32,
-    /// Encoded fingerprints and compressed sizes of those page contents in the current run (sequence of contents) that
-    /// occur for the first time.
+    /// Encoded fingerprints and compressed sizes of those contents of the current content run that occur for the first
+    /// time.
     encoded_new_contents: Vec<u8>,
 }
 
-impl ContentNumbers {
+impl ContentNumbering {
     /// Appends the page contents of a request to `into`, encoded as runs.
     fn put_contents(&mut self, content: &[ContentDescriptor], into: &mut Vec<u8>) {
-        let mut current: Option<ContentRun> = None;
+        let mut current: Option<UnfinishedContentRun> = None;
         for descriptor in content {
             let (kind, id) = self.assign_content_number(*descriptor);
             if !current.as_mut().is_some_and(|run| run.extend_with_content(kind, id)) {
                 self.put_content_run(
-                    current.replace(ContentRun {
+                    current.replace(UnfinishedContentRun {
                         content_run_kind: kind,
                         first_content_number: id,
                         content_count: 1,
@@ -321,9 +322,9 @@ impl ContentNumbers {
             .or_insert(next);
         let follows = descriptor.fingerprint.0 == self.newest_fingerprint.wrapping_add(1);
         let kind = match id == next {
-            false => run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND,
-            true if follows => run::NEW_CONSECUTIVE_CONTENTS_RUN_KIND,
-            true => run::NEW_CONTENTS_RUN_KIND,
+            false => run::RUN_KIND_EARLIER_CONSECUTIVE_CONTENTS,
+            true if follows => run::RUN_KIND_NEW_CONSECUTIVE_CONTENTS,
+            true => run::RUN_KIND_NEW_CONTENTS,
         };
         (kind, id)
     }
@@ -331,21 +332,22 @@ impl ContentNumbers {
     /// Encodes fingerprint and compressed size of a content that occurs for the first time; nothing for a known
     /// content.
     fn put_new_content(&mut self, kind: u64, descriptor: ContentDescriptor) {
-        if kind == run::NEW_CONTENTS_RUN_KIND {
+        if kind == run::RUN_KIND_NEW_CONTENTS {
             self.encoded_new_contents.extend(descriptor.fingerprint.0.to_le_bytes());
         }
-        if kind == run::NEW_CONTENTS_RUN_KIND || kind == run::NEW_CONSECUTIVE_CONTENTS_RUN_KIND {
+        if kind == run::RUN_KIND_NEW_CONTENTS || kind == run::RUN_KIND_NEW_CONSECUTIVE_CONTENTS {
             self.encoded_new_contents.extend(descriptor.compressed_bytes.to_le_bytes());
             self.newest_fingerprint = descriptor.fingerprint.0;
         }
     }
 
-    /// Appends a finished run to `into`: its kind, length and first content number, and the new contents in it.
-    fn put_content_run(&mut self, run: Option<ContentRun>, into: &mut Vec<u8>) {
+    /// Appends a finished content run (page contents encoded together) to `into`: its kind, its length, the number of
+    /// its first content, and its new contents.
+    fn put_content_run(&mut self, run: Option<UnfinishedContentRun>, into: &mut Vec<u8>) {
         let Some(run) = run else { return };
         put_varint(into, (run.content_count - 1) << 2 | run.content_run_kind);
-        if run.content_run_kind == run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND
-            || run.content_run_kind == run::KNOWN_REPEATED_CONTENT_RUN_KIND
+        if run.content_run_kind == run::RUN_KIND_EARLIER_CONSECUTIVE_CONTENTS
+            || run.content_run_kind == run::RUN_KIND_REPEATED_EARLIER_CONTENT
         {
             put_varint(
                 into,

@@ -16,15 +16,15 @@ use crate::{Format, Op, Request, SECTOR_BYTES};
 /// count from 1, in the fields from 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CsvColumns {
-    /// Column with the time of a request, counted from 0; `None` if the CSV has no times.
+    /// Index (from 0) of the column with the time of a request; `None` if the CSV has no times.
     time_column: Option<usize>,
-    /// Column with the operation of a request, counted from 0.
+    /// Index (from 0) of the column with the operation of a request.
     op_column: usize,
-    /// Column with the address of a request, counted from 0.
+    /// Index (from 0) of the column with the address of a request.
     offset_column: usize,
-    /// Column with the length of a request, counted from 0.
+    /// Index (from 0) of the column with the length of a request.
     length_column: usize,
-    /// Column with the device number of a request, counted from 0; `None` if the CSV has none.
+    /// Index (from 0) of the column with the device number of a request; `None` if the CSV has none.
     device_column: Option<usize>,
     /// Exponent of the power of ten by which times in the CSV are multiplied to get nanoseconds: 9 for seconds.
     time_unit_log10_ns: u32,

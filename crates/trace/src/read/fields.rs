@@ -1,24 +1,25 @@
 //! Splits a line of a text trace into fields, parses numbers, and reports where in the line an error is.
 //!
-//! All text formats use this cursor, so that numbers, overflow and error positions are handled alike. If the separator
-//! is a blank, any run of blanks and tabs separates two fields. Any other separator ends exactly one field.
+//! All text formats use the cursor [`Fields`] of this module, so that numbers, overflow and error positions are handled
+//! alike. If the separator is a blank, any run of blanks and tabs separates two fields. Any other separator ends
+//! exactly one field.
 
 use crate::error::ParseRefusal;
 
 /// A cursor over the comma-separated fields of a line.
-pub(crate) type CommaFields<'a> = Fields<'a, b','>;
+pub(crate) type CommaSeparatedFields<'a> = Fields<'a, b','>;
 /// A cursor over the fields of a line that are separated by runs of blanks.
-pub(crate) type BlankFields<'a> = Fields<'a, b' '>;
+pub(crate) type BlankSeparatedFields<'a> = Fields<'a, b' '>;
 /// A cursor over the tab-separated fields of a line.
-pub(crate) type TabFields<'a> = Fields<'a, b'\t'>;
+pub(crate) type TabSeparatedFields<'a> = Fields<'a, b'\t'>;
 
-/// A cursor over the fields of a line; fields are taken from its left or its right end.
+/// A cursor over the fields of a line; fields are read from its left or its right end.
 pub(crate) struct Fields<'a, const SEPARATOR: u8> {
     /// Bytes of the line without its line end.
     line: &'a [u8],
-    /// Index in `line` of the first byte that was not taken from the left.
+    /// Index in `line` of the first byte that was not read yet. It grows as fields are read from the left end.
     next_byte_index: usize,
-    /// Index in `line` after the last byte that was not taken from the right.
+    /// Index in `line` after the last byte that was not read yet. It falls as fields are read from the right end.
     end_byte_index: usize,
 }
 
@@ -217,7 +218,7 @@ mod tests {
 
     #[test]
     fn fields_taken_from_both_ends_of_a_line_keep_their_offsets() {
-        let mut fields = BlankFields::new(b" 12  a b\t7 ");
+        let mut fields = BlankSeparatedFields::new(b" 12  a b\t7 ");
         assert_eq!(fields.next_number("n"), Ok(12));
         let last = fields.next_field_from_end();
         assert_eq!((last.text, last.byte_offset), (&b"7"[..], 9));
@@ -230,13 +231,13 @@ mod tests {
     fn number_fields_refuse_signs_letters_and_overflow() {
         for text in ["", "-1", "+1", "1x", "18446744073709551616"] {
             assert_eq!(
-                CommaFields::new(text.as_bytes()).next_number("n"),
+                CommaSeparatedFields::new(text.as_bytes()).next_number("n"),
                 Err(ParseRefusal { byte_offset: 0, requirement: "n" }),
                 "{text}"
             );
         }
-        assert_eq!(CommaFields::new(b"18446744073709551615").next_number("n"), Ok(u64::MAX));
-        assert_eq!(CommaFields::new(b"00000000000000000000007,").next_number("n"), Ok(7));
+        assert_eq!(CommaSeparatedFields::new(b"18446744073709551615").next_number("n"), Ok(u64::MAX));
+        assert_eq!(CommaSeparatedFields::new(b"00000000000000000000007,").next_number("n"), Ok(7));
     }
 
     #[test]

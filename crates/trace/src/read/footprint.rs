@@ -13,7 +13,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use crate::read::page_group::{
-    PAGES_PER_MASK_GROUP, PageGroup, group_numbers, mask_of_low_bits, page_mask_in_group,
+    PAGES_PER_MASK_GROUP, PageGroup, mask_of_low_bits, page_group_numbers_of_range, page_mask_in_group,
 };
 use crate::{Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
@@ -52,7 +52,7 @@ impl FootprintBuilder {
     /// Adds the pages that one request touches; for a remap these are source and target. Trims, flushes and phases add
     /// no pages.
     pub fn add_request(&mut self, request: &Request) {
-        if matches!(request.op, Op::Trim | Op::Flush | Op::Phase) {
+        if matches!(request.op, Op::Trim | Op::Flush | Op::PhaseMarker) {
             return;
         }
         self.add_pages(request, &request.pages());
@@ -61,7 +61,7 @@ impl FootprintBuilder {
 
     /// Adds a range of pages of the request's device.
     fn add_pages(&mut self, request: &Request, pages: &Range<u64>) {
-        for number in group_numbers(pages) {
+        for number in page_group_numbers_of_range(pages) {
             let id = PageGroup { device: request.device, group_number: number };
             *self.masks_by_group.entry(id).or_default() |= page_mask_in_group(number, pages);
         }
@@ -149,7 +149,7 @@ impl Footprint {
     /// Translates a request's addresses to addresses without gaps on device 0, so that the trace fits the smallest
     /// drive. A trim is reduced to the touched pages inside it, of which there may be none. The request must be of the
     /// trace from which the footprint was made.
-    pub fn compact_request(&self, request: &mut Request) {
+    pub fn compact_request_addresses(&self, request: &mut Request) {
         let (device, pages, source) = (request.device, request.pages(), request.remap_source_pages());
         request.device = 0;
         if !source.is_empty() {

@@ -16,26 +16,30 @@ use sha2::{Digest, Sha256};
 use wearwell::address::RemapMode;
 use wearwell::data::Fingerprint;
 
-use crate::read::page_group::{PageGroup, group_numbers, page_mask_in_group};
+use crate::read::page_group::{PageGroup, page_group_numbers_of_range, page_mask_in_group};
 use crate::{Format, Op, OpenOptions, PAGE_BYTES, Request, SECTOR_BYTES, TraceError, TraceReader, open};
 
-/// A count for each kind of request of a trace: numbers of requests, or of pages that they touch.
+/// A count for each kind of request of a trace. A value of this type counts either requests or the pages that they
+/// touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct CountsByOp {
-    /// Number of reads, or of pages that reads touch.
+    /// Number of reads (or, if pages are counted, of pages that reads touch).
     pub read: u64,
-    /// Number of writes, or of pages that writes touch.
+    /// Number of writes (or, if pages are counted, of pages that writes touch).
     pub write: u64,
-    /// Number of trims, or of pages that trims touch.
+    /// Number of trims (or, if pages are counted, of pages that trims touch).
     pub trim: u64,
-    /// Number of zeroings (writes of zeroes without payload), or of pages that they touch.
+    /// Number of zeroings, which are writes of zeroes without payload (or, if pages are counted, of pages that they
+    /// touch).
     pub zero: u64,
     /// Number of flushes; they touch no pages.
     pub flush: u64,
-    /// Number of remaps, or of pages that remaps touch; both those that copy and those that move.
+    /// Number of remaps, both those that copy and those that move (or, if pages are counted, of pages that remaps
+    /// touch).
     #[serde(default)]
     pub remap: u64,
-    /// Number of marks that begin a phase of the trace; they touch no pages.
+    /// Number of phase markers: entries of the trace that are no requests but mark the beginning of a phase. They touch
+    /// no pages.
     #[serde(default)]
     pub phase: u64,
 }
@@ -50,7 +54,7 @@ impl CountsByOp {
             Op::Zero => &mut self.zero,
             Op::Flush => &mut self.flush,
             Op::Remap(_) => &mut self.remap,
-            Op::Phase => &mut self.phase,
+            Op::PhaseMarker => &mut self.phase,
         }
     }
 
@@ -103,15 +107,14 @@ pub struct TraceInfo {
     pub content: Option<ContentInfo>,
     /// Time from the first to the latest request, nanoseconds.
     pub duration_ns: u64,
-    /// End of the highest byte range that a read, write, zeroing or remap of the trace touches: offset plus length,
-    /// bytes.
+    /// Largest end address (offset plus length, bytes) of a read, write, zeroing or remap of the trace.
     pub max_end_bytes: u64,
     /// Number of distinct device numbers in the trace.
     pub devices: u64,
     /// Number of requests whose time is earlier than that of the preceding request.
     #[serde(default)]
     pub unsorted_times: u64,
-    /// Number of requests of length 0 other than flushes and phases; they have no effect.
+    /// Number of requests of length 0, without flushes and phase markers; they have no effect.
     #[serde(default)]
     pub empty_requests: u64,
     /// Number of reads and writes that do not begin and end at a boundary of a 512-byte sector; they count as whole
@@ -120,7 +123,7 @@ pub struct TraceInfo {
     pub sub_sector_requests: u64,
     /// Number of lines or records of the trace that were refused and skipped.
     pub rejected: u64,
-    /// Error messages about the first refused lines or records of the trace.
+    /// Error messages about the first lines or records of the trace that were refused.
     pub rejected_first: Vec<String>,
     /// Error message if the trace is damaged and ended early. All counts of the trace then describe the part before the
     /// damage.
@@ -181,9 +184,9 @@ fn to_hex(digest: &[u8]) -> String {
     digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// State of 64 neighbouring pages while a trace is counted; each bit mask has one bit per page.
+/// State of a page group (64 neighbouring pages) while a trace is counted; each bit mask has one bit per page.
 #[derive(Default)]
-struct PageGroupState {
+struct StateOf64Pages {
     /// Bit mask of the pages that were written at least once.
     written_page_mask: u64,
     /// Bit mask of the pages that hold data: written, and not trimmed or zeroed since.
@@ -198,7 +201,7 @@ struct PageGroupState {
 #[derive(Clone, Copy, PartialEq)]
 enum PageContent {
     /// The page holds no data.
-    Nothing,
+    NoData,
     /// The page holds data of which no fingerprint is known.
     Unknown,
     /// The page holds the content with this fingerprint.
@@ -213,7 +216,7 @@ struct TraceCounter {
     /// Number of 4-KiB pages that the requests so far touch, by kind of request.
     pages: CountsByOp,
     /// States of the pages, in groups of 64 neighbouring pages that were written or remapped.
-    page_groups: FxHashMap<PageGroup, PageGroupState>,
+    page_groups: FxHashMap<PageGroup, StateOf64Pages>,
     /// Fingerprints of all page contents written so far.
     distinct_contents: FxHashSet<Fingerprint>,
     /// Device numbers that occurred so far.
@@ -238,12 +241,12 @@ struct TraceCounter {
     previous_request_ns: u64,
     /// Number of requests whose time is earlier than that of the preceding request.
     unsorted_requests: u64,
-    /// Number of requests of length 0 other than flushes and phases.
+    /// Number of requests of length 0, without flushes and phase markers.
     empty_request_count: u64,
     /// Number of reads and writes that do not begin and end at a sector boundary.
     sector_unaligned_request_count: u64,
-    /// End of the highest byte range that a read, write, zeroing or remap touches so far.
-    max_end_bytes: u64,
+    /// Largest end address (offset plus length, bytes) of the reads, writes, zeroings and remaps so far.
+    max_request_end_bytes: u64,
 }
 
 impl TraceCounter {
@@ -256,22 +259,23 @@ impl TraceCounter {
         self.unsorted_requests += u64::from(request.time_ns < self.previous_request_ns);
         self.previous_request_ns = request.time_ns;
         self.empty_request_count +=
-            u64::from(request.len_bytes == 0 && !matches!(request.op, Op::Flush | Op::Phase));
+            u64::from(request.len_bytes == 0 && !matches!(request.op, Op::Flush | Op::PhaseMarker));
         let is_whole_sectors = (request.offset_bytes | request.len_bytes).is_multiple_of(SECTOR_BYTES);
         self.sector_unaligned_request_count +=
             u64::from(matches!(request.op, Op::Read | Op::Write) && !is_whole_sectors);
-        if !matches!(request.op, Op::Flush | Op::Phase) {
+        if !matches!(request.op, Op::Flush | Op::PhaseMarker) {
             self.devices.insert(request.device);
         }
-        if !matches!(request.op, Op::Flush | Op::Trim | Op::Phase) {
+        if !matches!(request.op, Op::Flush | Op::Trim | Op::PhaseMarker) {
             let source_end = request.remap_source_pages().end * PAGE_BYTES;
-            self.max_end_bytes = self.max_end_bytes.max(request.end_offset_bytes()).max(source_end);
+            self.max_request_end_bytes =
+                self.max_request_end_bytes.max(request.end_offset_bytes()).max(source_end);
         }
         match request.op {
             Op::Write => self.count_write(request),
-            Op::Trim | Op::Zero => self.discard_pages(request),
+            Op::Trim | Op::Zero => self.clear_trimmed_or_zeroed_pages(request),
             Op::Remap(mode) => self.apply_remap(request, mode),
-            Op::Read | Op::Flush | Op::Phase => {}
+            Op::Read | Op::Flush | Op::PhaseMarker => {}
         }
     }
 
@@ -286,7 +290,7 @@ impl TraceCounter {
         if mode == RemapMode::Relocate {
             request
                 .remap_source_pages()
-                .for_each(|page| self.set_page_content(place(page), PageContent::Nothing));
+                .for_each(|page| self.set_page_content(place(page), PageContent::NoData));
         }
         for (page, held) in request.pages().zip(aside) {
             self.set_page_content(place(page), held);
@@ -295,13 +299,13 @@ impl TraceCounter {
 
     /// Returns the current content of a page, which is given by its group and its position in the group.
     fn page_content(&self, (id, bit): (PageGroup, u64)) -> PageContent {
-        let Some(chunk) = self.page_groups.get(&id) else { return PageContent::Nothing };
+        let Some(chunk) = self.page_groups.get(&id) else { return PageContent::NoData };
         match &chunk.fingerprints {
             Some(fingerprints) if chunk.known_content_mask >> bit & 1 == 1 => {
                 PageContent::Known(fingerprints[bit as usize])
             }
             _ if chunk.live_page_mask >> bit & 1 == 1 => PageContent::Unknown,
-            _ => PageContent::Nothing,
+            _ => PageContent::NoData,
         }
     }
 
@@ -309,7 +313,7 @@ impl TraceCounter {
     fn set_page_content(&mut self, (id, bit): (PageGroup, u64), held: PageContent) {
         let chunk = self.page_groups.entry(id).or_default();
         let set = |bits: u64, on: bool| bits & !(1 << bit) | u64::from(on) << bit;
-        chunk.live_page_mask = set(chunk.live_page_mask, held != PageContent::Nothing);
+        chunk.live_page_mask = set(chunk.live_page_mask, held != PageContent::NoData);
         chunk.known_content_mask = set(chunk.known_content_mask, matches!(held, PageContent::Known(_)));
         if let PageContent::Known(fingerprint) = held {
             let held = chunk.fingerprints.get_or_insert_with(|| Box::new([Fingerprint::default(); 64]));
@@ -321,7 +325,7 @@ impl TraceCounter {
     fn count_write(&mut self, request: &Request) {
         self.written_bytes = self.written_bytes.saturating_add(request.len_bytes);
         let pages = request.pages();
-        for number in group_numbers(&pages) {
+        for number in page_group_numbers_of_range(&pages) {
             let touched = page_mask_in_group(number, &pages);
             let chunk = self
                 .page_groups
@@ -362,10 +366,10 @@ impl TraceCounter {
 
     /// Marks the pages that a trim or zeroing covers entirely as holding no data. If its range has more groups of 64
     /// pages than were ever written, the loop visits the written groups instead of the range.
-    fn discard_pages(&mut self, request: &Request) {
+    fn clear_trimmed_or_zeroed_pages(&mut self, request: &Request) {
         let pages = request.whole_pages();
-        let range = group_numbers(&pages);
-        let clear = |chunk: &mut PageGroupState, number| {
+        let range = page_group_numbers_of_range(&pages);
+        let clear = |chunk: &mut StateOf64Pages, number| {
             chunk.live_page_mask &= !page_mask_in_group(number, &pages);
             chunk.known_content_mask &= chunk.live_page_mask;
         };
@@ -402,7 +406,7 @@ impl TraceCounter {
             share_of_writes_to_written_pages: fraction(written - self.distinct_pages_written, written),
             content: (self.known_content_page_writes > 0).then(|| self.content_info(written)),
             duration_ns: self.duration_ns,
-            max_end_bytes: self.max_end_bytes,
+            max_end_bytes: self.max_request_end_bytes,
             devices: self.devices.len() as u64,
             unsorted_times: self.unsorted_requests.max(reader.unsorted_request_count()),
             empty_requests: self.empty_request_count,

@@ -58,9 +58,10 @@ pub trait TraceReader: Send {
         0
     }
 
-    /// Returns the number of requests so far whose time in the file is before that of the first request, and that were
-    /// delivered before any request of a later time. They get time 0, as the first request has, so a caller cannot see
-    /// that they are out of order. Readers that deliver the times of the file unchanged return 0.
+    /// Returns the number of requests at the start of the trace whose time in the file is earlier than that of the
+    /// first request; their time is set to 0. Only requests before the first one with a time greater than 0 are
+    /// counted: the caller cannot see from their times that they are out of order. Readers that deliver the times of
+    /// the file unchanged return 0.
     fn requests_clamped_to_start_time(&self) -> u64 {
         0
     }
@@ -83,8 +84,8 @@ pub(crate) enum ParseOutcome {
     /// The line or record was a request, whose fields have been filled in. Its time is not yet relative to the first
     /// request.
     Request,
-    /// A valid line or record that is no request: a header, or an event of another kind, which is skipped.
-    Other,
+    /// The line or record was valid but no request: a header, or an event of another kind, which is skipped.
+    NotARequest,
 }
 
 /// Parser of one line of a trace in a text format. The caller clears the request `into` before each line. The parser
@@ -114,7 +115,7 @@ pub(crate) trait RecordFormat: Send {
     /// shorter.
     const HEAD_BYTES: usize;
 
-    /// Returns the length of the record that begins with `head`, at most 128 KiB, bytes. An error ends the trace,
+    /// Returns the length of the record that begins with `head`, bytes; it is at most 128 KiB. An error ends the trace,
     /// because the start of the next record is unknown.
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal>;
 
@@ -122,7 +123,7 @@ pub(crate) trait RecordFormat: Send {
     fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal>;
 }
 
-/// Counters that every trace reader keeps about its file: delivered requests, refused lines, start time.
+/// State that every trace reader keeps about its file: delivered requests, refused lines, start time.
 pub(crate) struct CommonReaderState {
     /// Name of the trace file, for error messages.
     pub file_name: String,
@@ -139,10 +140,10 @@ pub(crate) struct CommonReaderState {
     previous_request_ns: u64,
     /// Number of requests whose time in the file is earlier than that of the preceding request.
     unsorted_requests: u64,
-    /// Latest time of the requests delivered so far, counted from the first request, nanoseconds.
-    latest_delivered_ns: u64,
-    /// Number of requests whose time in the file is before that of the first request, and that were delivered, with
-    /// time 0, before any request of a later time.
+    /// Latest time of the requests delivered so far, nanoseconds since the first request.
+    latest_delivered_request_ns: u64,
+    /// Number of requests whose time in the file is earlier than that of the first request, and which came before the
+    /// first request with a time greater than 0. Their time is set to 0.
     requests_clamped_to_start_time: u64,
 }
 
@@ -156,7 +157,7 @@ impl CommonReaderState {
             first_request_ns: None,
             previous_request_ns: 0,
             unsorted_requests: 0,
-            latest_delivered_ns: 0,
+            latest_delivered_request_ns: 0,
             requests_clamped_to_start_time: 0,
         }
     }
@@ -169,10 +170,10 @@ impl CommonReaderState {
         self.unsorted_requests += u64::from(request.time_ns < self.previous_request_ns);
         self.previous_request_ns = request.time_ns;
         let base = *self.first_request_ns.get_or_insert(request.time_ns);
-        let is_moved_to_start = request.time_ns < base && self.latest_delivered_ns == 0;
+        let is_moved_to_start = request.time_ns < base && self.latest_delivered_request_ns == 0;
         self.requests_clamped_to_start_time += u64::from(is_moved_to_start);
         request.time_ns = request.time_ns.saturating_sub(base);
-        self.latest_delivered_ns = self.latest_delivered_ns.max(request.time_ns);
+        self.latest_delivered_request_ns = self.latest_delivered_request_ns.max(request.time_ns);
         self.delivered_requests += 1;
         Ok(())
     }
@@ -208,21 +209,21 @@ pub(crate) struct TextReader<F> {
     /// Number of the line that was read last, from 1.
     line_number: u64,
     /// Counters that every trace reader keeps: requests, refused lines, start time.
-    counters: CommonReaderState,
+    common_state: CommonReaderState,
 }
 
 impl<F: LineFormat> TextReader<F> {
-    pub(crate) fn new(source: DecompressedStream, format: F, counters: CommonReaderState) -> Self {
-        Self { source, format, line_number: 0, counters }
+    pub(crate) fn new(source: DecompressedStream, format: F, common_state: CommonReaderState) -> Self {
+        Self { source, format, line_number: 0, common_state }
     }
 
     /// Returns the error about the last line; `bad` is the refusal by its parser.
     #[cold]
-    fn line_error(&self, line: &[u8], bad: ParseRefusal) -> TraceError {
+    fn error_of_line(&self, line: &[u8], bad: ParseRefusal) -> TraceError {
         let (before, rest) = line.split_at(bad.byte_offset.min(line.len()));
         let found = String::from_utf8_lossy(&rest[..rest.len().min(160)]);
         TraceError::BadLine {
-            file: self.counters.file_name.clone(),
+            file: self.common_state.file_name.clone(),
             line_number: self.line_number,
             column: String::from_utf8_lossy(before).chars().count() + 1,
             requirement: bad.requirement,
@@ -246,15 +247,15 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
             let line = match self.source.next_line() {
                 Ok(LineResult::Whole(range)) => self.source.bytes_of_line(range),
                 Ok(LineResult::TooLong) => {
-                    let error = self.line_error(
+                    let error = self.error_of_line(
                         b"a longer one",
                         ParseRefusal::of_whole_record("a line must be shorter than 1 MiB"),
                     );
-                    self.counters.count_rejected(error)?;
+                    self.common_state.count_rejected(error)?;
                     continue;
                 }
                 Ok(LineResult::End) => return Ok(false),
-                Err(error) => return Err(self.counters.corrupt_error(error)),
+                Err(error) => return Err(self.common_state.corrupt_error(error)),
             };
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if line.trim_ascii_start().is_empty() {
@@ -263,8 +264,8 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
             into.clear_optional_fields();
             let parsed = self.format.parse(line, into);
             let accepted = match parsed {
-                Ok(ParseOutcome::Request) => self.counters.accept_request(into),
-                Ok(ParseOutcome::Other) => continue,
+                Ok(ParseOutcome::Request) => self.common_state.accept_request(into),
+                Ok(ParseOutcome::NotARequest) => continue,
                 Err(_) if is_first && is_header::<F>(line) => continue,
                 Err(bad) => Err(bad),
             };
@@ -272,11 +273,11 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
                 Ok(()) => return Ok(true),
                 Err(bad) => {
                     if let Some(reason) = self.format.take_sidecar_damage() {
-                        let (file, line_number) = (self.counters.file_name.clone(), self.line_number);
+                        let (file, line_number) = (self.common_state.file_name.clone(), self.line_number);
                         return Err(TraceError::BadSidecar { file, line_number, reason });
                     }
-                    let error = self.line_error(line, bad);
-                    self.counters.count_rejected(error)?;
+                    let error = self.error_of_line(line, bad);
+                    self.common_state.count_rejected(error)?;
                 }
             }
         }
@@ -287,19 +288,19 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
     }
 
     fn delivered_requests(&self) -> u64 {
-        self.counters.delivered_requests
+        self.common_state.delivered_requests
     }
 
     fn rejected_records(&self) -> &RejectedRecords {
-        &self.counters.rejected_records
+        &self.common_state.rejected_records
     }
 
     fn unsorted_request_count(&self) -> u64 {
-        self.counters.unsorted_requests
+        self.common_state.unsorted_requests
     }
 
     fn requests_clamped_to_start_time(&self) -> u64 {
-        self.counters.requests_clamped_to_start_time
+        self.common_state.requests_clamped_to_start_time
     }
 
     fn consumed_bytes(&self) -> Option<u64> {
@@ -316,18 +317,18 @@ pub(crate) struct BinaryReader<F> {
     /// Number of the record that was read last, from 1.
     record_number: u64,
     /// Counters that every trace reader keeps: requests, refused records, start time.
-    counters: CommonReaderState,
+    common_state: CommonReaderState,
 }
 
 impl<F: RecordFormat> BinaryReader<F> {
-    pub(crate) fn new(source: DecompressedStream, format: F, counters: CommonReaderState) -> Self {
-        Self { source, format, record_number: 0, counters }
+    pub(crate) fn new(source: DecompressedStream, format: F, common_state: CommonReaderState) -> Self {
+        Self { source, format, record_number: 0, common_state }
     }
 
     /// Returns the error about the current record; `bad` is the refusal by its parser.
     #[cold]
-    fn record_error(&self, bad: ParseRefusal) -> TraceError {
-        let file = self.counters.file_name.clone();
+    fn error_of_record(&self, bad: ParseRefusal) -> TraceError {
+        let file = self.common_state.file_name.clone();
         TraceError::BadRecord {
             file,
             record: self.record_number,
@@ -338,29 +339,29 @@ impl<F: RecordFormat> BinaryReader<F> {
 
     /// Returns the error about a file that ends inside the current record.
     #[cold]
-    fn truncated_error(&self) -> TraceError {
+    fn error_of_truncated_record(&self) -> TraceError {
         let message = format!(
             "the end of the file cuts off record {} at byte {}",
             self.record_number,
             self.source.offset_bytes()
         );
-        self.counters.corrupt_error(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message))
+        self.common_state.corrupt_error(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message))
     }
 
     /// Returns the length of the next record of the trace and loads the record into the buffer; `None` at the end of
     /// the file.
     fn load_next_record(&mut self) -> Result<Option<usize>, TraceError> {
         self.record_number += 1;
-        let head = self.source.peek(F::HEAD_BYTES).map_err(|error| self.counters.corrupt_error(error))?;
+        let head = self.source.peek(F::HEAD_BYTES).map_err(|error| self.common_state.corrupt_error(error))?;
         if head.is_empty() {
             return Ok(None);
         }
         if head.len() < F::HEAD_BYTES {
-            return Err(self.truncated_error());
+            return Err(self.error_of_truncated_record());
         }
-        let len = self.format.record_len(head).map_err(|bad| self.record_error(bad))?;
-        let available = self.source.peek(len).map_err(|error| self.counters.corrupt_error(error))?.len();
-        if available < len { Err(self.truncated_error()) } else { Ok(Some(len)) }
+        let len = self.format.record_len(head).map_err(|bad| self.error_of_record(bad))?;
+        let available = self.source.peek(len).map_err(|error| self.common_state.corrupt_error(error))?.len();
+        if available < len { Err(self.error_of_truncated_record()) } else { Ok(Some(len)) }
     }
 }
 
@@ -368,15 +369,15 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
     fn next(&mut self, into: &mut Request) -> Result<bool, TraceError> {
         while let Some(len) = self.load_next_record()? {
             into.clear_optional_fields();
-            let record = self.source.peek(len).map_err(|error| self.counters.corrupt_error(error))?;
+            let record = self.source.peek(len).map_err(|error| self.common_state.corrupt_error(error))?;
             let accepted = match self.format.parse(record, into) {
-                Ok(ParseOutcome::Request) => self.counters.accept_request(into).map(|()| true),
-                Ok(ParseOutcome::Other) => Ok(false),
+                Ok(ParseOutcome::Request) => self.common_state.accept_request(into).map(|()| true),
+                Ok(ParseOutcome::NotARequest) => Ok(false),
                 Err(bad) => Err(bad),
             };
             if let Err(bad) = accepted {
-                let error = self.record_error(bad);
-                self.counters.count_rejected(error)?;
+                let error = self.error_of_record(bad);
+                self.common_state.count_rejected(error)?;
             }
             self.source.consume_bytes(len);
             if accepted == Ok(true) {
@@ -391,19 +392,19 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
     }
 
     fn delivered_requests(&self) -> u64 {
-        self.counters.delivered_requests
+        self.common_state.delivered_requests
     }
 
     fn rejected_records(&self) -> &RejectedRecords {
-        &self.counters.rejected_records
+        &self.common_state.rejected_records
     }
 
     fn unsorted_request_count(&self) -> u64 {
-        self.counters.unsorted_requests
+        self.common_state.unsorted_requests
     }
 
     fn requests_clamped_to_start_time(&self) -> u64 {
-        self.counters.requests_clamped_to_start_time
+        self.common_state.requests_clamped_to_start_time
     }
 
     fn consumed_bytes(&self) -> Option<u64> {

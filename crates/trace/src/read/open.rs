@@ -50,8 +50,8 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, 
     open_with_sidecars(file, options.trace_name_of(path), options, sidecars)
 }
 
-/// Opens a trace from a stream; `name` is used in error messages. A capture is then read without the files next to it
-/// (sizes and page contents).
+/// Opens a trace from a stream; `name` is used in error messages. If the trace is a capture, the files that belong to
+/// it (sizes and bytes of its pages) are not read.
 ///
 /// # Errors
 /// As [`open()`].
@@ -136,8 +136,8 @@ fn detect_format(
         [] if head.is_empty() => TraceError::Empty { file: file.to_owned() },
         [] if has_utf_16_mark(head) => TraceError::Utf16 { file: file.to_owned() },
         [] => {
-            let start = head[..head.len().min(40)].escape_ascii().to_string();
-            TraceError::UnknownFormat { file: file.to_owned(), start }
+            let first_bytes = head[..head.len().min(40)].escape_ascii().to_string();
+            TraceError::UnknownFormat { file: file.to_owned(), first_bytes }
         }
         _ => TraceError::AmbiguousFormat { file: file.to_owned(), candidates },
     };

@@ -79,7 +79,7 @@ pub struct OpenOptions {
     pub reads_payloads: bool,
     /// Whether a capture may be read without its `.psz` and `.wdelta` files. The compressed and delta sizes of its
     /// pages are then unknown.
-    pub allows_missing_size_files: bool,
+    pub allows_absent_page_size_files: bool,
     /// Description of the columns of a CSV, for [`Format::Columns`].
     pub columns: Option<CsvColumns>,
     /// Name of the trace in messages and result records; `None` for its path.

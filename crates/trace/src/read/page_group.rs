@@ -1,4 +1,4 @@
-//! Sets of pages as bit masks, each over a chunk of 64 neighbouring pages.
+//! Sets of pages as bit masks. A mask covers a page group, which is 64 neighbouring pages.
 //!
 //! Requests of a trace touch neighbouring pages. Therefore one mask per 64 pages is far smaller than a list of pages,
 //! and a request is processed one mask at a time.
@@ -20,7 +20,7 @@ pub(crate) struct PageGroup {
 
 /// Returns the numbers of the groups (64 neighbouring pages each) that overlap the range `pages` of page numbers.
 #[inline]
-pub(crate) fn group_numbers(pages: &Range<u64>) -> Range<u64> {
+pub(crate) fn page_group_numbers_of_range(pages: &Range<u64>) -> Range<u64> {
     if pages.is_empty() {
         return 0..0;
     }
@@ -55,7 +55,7 @@ mod tests {
                     .filter(move |bit| page_mask_in_group(n, pages) >> bit & 1 == 1)
                     .map(move |bit| n * 64 + bit)
             };
-            let listed: Vec<u64> = group_numbers(pages).flat_map(bits).collect();
+            let listed: Vec<u64> = page_group_numbers_of_range(pages).flat_map(bits).collect();
             assert_eq!(listed, pages.clone().collect::<Vec<_>>());
         }
     }

@@ -60,8 +60,9 @@ pub fn copy_first_requests(
 struct CopyError(Arc<Mutex<Option<io::Error>>>);
 
 impl CopyError {
-    /// Stores `error`, unless an earlier error is stored already, and returns an error of the same kind as `error`.
-    fn keep(&self, error: io::Error) -> io::Error {
+    /// Stores `error`, unless an earlier error is stored already. Returns an error of the same kind, for the reader of
+    /// the trace.
+    fn store_error(&self, error: io::Error) -> io::Error {
         let kind = error.kind();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         kind.into()
@@ -90,11 +91,11 @@ impl<R: Read> Read for CopyingReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = match self.stream.read(into) {
             Err(error) if self.are_errors_from_source && error.kind() != io::ErrorKind::Interrupted => {
-                return Err(self.failure.keep(error));
+                return Err(self.failure.store_error(error));
             }
             read => read?,
         };
-        self.copy_file.write_all(&into[..count]).map_err(|error| self.failure.keep(error))?;
+        self.copy_file.write_all(&into[..count]).map_err(|error| self.failure.store_error(error))?;
         Ok(count)
     }
 }

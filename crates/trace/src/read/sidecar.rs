@@ -35,11 +35,11 @@ impl CaptureSidecars {
     /// Opens the files next to a capture, which hold sizes and contents of its pages. If the options request bytes, the
     /// `.pages` file must exist; the other files may be missing, because the bytes determine all sizes. Otherwise
     /// `.psz` and `.wdelta` must exist, because without them compression and delta encoding would silently save
-    /// nothing. With [`OpenOptions::allows_missing_size_files`] they may be missing, too.
+    /// nothing. With [`OpenOptions::allows_absent_page_size_files`] they may be missing, too.
     pub(crate) fn open_beside_capture(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let with_bytes = options.reads_payloads;
         for (kind, what) in [("psz", "compressed sizes"), ("wdelta", "delta sizes")] {
-            if !options.allows_missing_size_files && !with_bytes && find_sidecar(path, kind).is_none() {
+            if !options.allows_absent_page_size_files && !with_bytes && find_sidecar(path, kind).is_none() {
                 let message = format!(
                     "no .{kind} file ({what}) beside the capture: put it there, take these sizes as unknown \
                      (--without-sidecars), or, in a replay, use the bytes of the .pages file instead (--bytes)"
@@ -137,8 +137,8 @@ impl CaptureSidecars {
     }
 }
 
-/// Returns the error about a file with page sizes next to a capture that cannot be read. The error contains the name of
-/// the file.
+/// Returns the error about a file with page sizes that cannot be read; the file lies next to a capture. The error
+/// contains the name of the file.
 fn unreadable_size_file(file: &Path, error: &io::Error) -> io::Error {
     let message = format!(
         "the file {} beside the capture cannot be read ({error}): get it again, or move it away and give \

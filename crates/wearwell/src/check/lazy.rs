@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit};
+use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::design::Persistence;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, Mapping};
@@ -23,7 +23,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Audits an FTL whose valid counts may be too high: compares valid counts, and the answers of the validity store,
     /// with the L2P table `map`. The reads that this takes are not counted.
-    pub(super) fn check_overcounted_valid_pages(&mut self, map: &[Unit]) -> Result<(), String> {
+    pub(super) fn check_overcounted_valid_pages(&mut self, map: &[StoredUnit]) -> Result<(), String> {
         let mapped = self.check_mapped_ppns(map)?;
         let hidden = self.unidentified_invalid_pages()?;
         let (stats, ops) = (self.store.stats.clone(), self.store.flash_ops.clone());
@@ -37,7 +37,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Checks that the OOB of each mapped flash page names its logical page, and that no flash page is mapped twice.
     /// Returns the mapped flash pages.
-    fn check_mapped_ppns(&self, map: &[Unit]) -> Result<FxHashSet<Ppn>, String> {
+    fn check_mapped_ppns(&self, map: &[StoredUnit]) -> Result<FxHashSet<Ppn>, String> {
         let mut mapped = FxHashSet::default();
         for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.to_option()?))) {
             let ppn = Ppn(unit.0);
@@ -67,7 +67,7 @@ impl<N: Nand> Ftl<N> {
             let Some(place) = cached.translation_page_ppn(id) else { continue };
             self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
             let named = cached.decode_mapped_entries(id, &page).into_iter();
-            let is_hidden = |&(lpn, unit): &(Lpn, Unit)| {
+            let is_hidden = |&(lpn, unit): &(Lpn, StoredUnit)| {
                 cached.has_unidentified_invalid_page(lpn) && cached.cached_unit(lpn) != Some(unit)
             };
             hidden.extend(named.filter(is_hidden).map(|(_, unit)| Ppn(unit.0)));
@@ -75,7 +75,8 @@ impl<N: Nand> Ftl<N> {
         Ok(hidden)
     }
 
-    /// Checks the valid count of `block`, and the pages that the validity store reports as valid in it. `mapped` are
+    /// Checks that the valid count of `block` is not less than its number of mapped pages (a lazy map or a validity
+    /// store on flash may count too many), and checks the pages that the validity store reports as valid. `mapped` are
     /// the flash pages to which logical pages are mapped.
     fn check_block_with_overcount(
         &mut self,
@@ -108,8 +109,8 @@ impl<N: Nand> Ftl<N> {
             kind @ (PageKind::Delta
             | PageKind::Chunk
             | PageKind::RemapLog
-            | PageKind::Head
-            | PageKind::Tail) => Err(format!(
+            | PageKind::BlockHead
+            | PageKind::BlockTail) => Err(format!(
                 "block {block} must hold data, translation or validity pages, the only kinds that this design writes, \
                  but holds pages of the kind `{}`",
                 kind.name()
@@ -140,8 +141,8 @@ impl<N: Nand> Ftl<N> {
         ))
     }
 
-    /// Checks a data block: no mapped page is reported invalid, and the valid count and `live`, the pages that the
-    /// validity store reports as valid, agree with the pages in `mapped` and in `unidentified_invalid_pages`.
+    /// Checks a data block: every mapped page is in `live`, the pages that the validity store reports as valid. The
+    /// valid count and `live` must agree with the pages in `mapped` and in `unidentified_invalid_pages`.
     fn check_pages_reported_valid(
         &self,
         block: BlockId,

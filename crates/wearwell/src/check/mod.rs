@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
+use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, StoredUnit, is_flash_page};
 use crate::design::Persistence;
 use crate::error::Error;
 use crate::ftl::Ftl;
@@ -37,7 +37,7 @@ impl<N: Nand> Ftl<N> {
         self.store.check_counters()?;
         self.check_recoverable_map(&map)?;
         self.mapping.as_demand_paged().map_or(Ok(()), |cached| cached.check_nvram(&self.store))?;
-        let bound = self.read_bound_entries_on_flash()?;
+        let bound = self.read_entries_mapped_without_program()?;
         self.check_content_records(&bound)?;
         self.compression.as_ref().map_or(Ok(()), |stage| stage.check())?;
         self.delta
@@ -65,11 +65,11 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the stored unit (flash page or chunk member) to which each logical page is mapped, from the mapping
     /// cache and translation pages. Costs no counted operation.
-    pub(crate) fn read_whole_map(&mut self) -> Result<Vec<Unit>, String> {
-        let mut map = vec![Unit::NONE; self.logical_pages as usize];
+    pub(crate) fn read_whole_map(&mut self) -> Result<Vec<StoredUnit>, String> {
+        let mut map = vec![StoredUnit::NONE; self.logical_pages as usize];
         if let AnyMapping::Flat(flat) = &self.mapping {
             (0..self.logical_pages)
-                .for_each(|lpn| map[lpn as usize] = flat.get(Lpn(lpn)).unwrap_or(Unit::NONE));
+                .for_each(|lpn| map[lpn as usize] = flat.get(Lpn(lpn)).unwrap_or(StoredUnit::NONE));
         }
         self.visit_translation_pages(|cached, id, page| {
             cached
@@ -87,14 +87,14 @@ impl<N: Nand> Ftl<N> {
         Ok(map)
     }
 
-    /// Returns the map entries on flash of bound logical pages (mapped without a program), without those entries for
-    /// which the cache has a newer, dirty one. Empty if the device keeps no records of bound pages. Costs no counted
+    /// Returns the map entries on flash of logical pages that were mapped without a program. Leaves out entries for
+    /// which the cache has a newer, dirty one. Empty if the device keeps no records of such pages. Costs no counted
     /// operation.
-    fn read_bound_entries_on_flash(&mut self) -> Result<BTreeMap<Lpn, Unit>, String> {
+    fn read_entries_mapped_without_program(&mut self) -> Result<BTreeMap<Lpn, StoredUnit>, String> {
         let mut bound = BTreeMap::new();
-        if self.store.keeps_recovery_notes() {
+        if self.store.keeps_nvram_validity_notes() {
             self.visit_translation_pages(|cached, id, page| {
-                bound.extend(cached.clean_bound_entries_of_page(id, page));
+                bound.extend(cached.clean_entries_mapped_without_program(id, page));
             })?;
         }
         Ok(bound)
@@ -136,10 +136,10 @@ impl<N: Nand> Ftl<N> {
 
     /// Checks that every mapped page is valid and names its referrer (a logical page mapped to it), that the number of
     /// referrers equals the reference count, and that no other page is valid.
-    fn check_map(&self, map: &[Unit], valid: &PageSet) -> Result<(), String> {
+    fn check_map(&self, map: &[StoredUnit], valid: &PageSet) -> Result<(), String> {
         let pages = self.store.geometry().pages();
         let mut referrers = vec![0u32; pages as usize];
-        let mut of_members = BTreeMap::<Unit, u32>::new();
+        let mut of_members = BTreeMap::<StoredUnit, u32>::new();
         for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.to_option()?))) {
             if !is_flash_page(unit, pages) {
                 *of_members.entry(unit).or_default() += 1;
@@ -155,7 +155,7 @@ impl<N: Nand> Ftl<N> {
             }
             self.check_referrer(lpn, ppn)?;
         }
-        let extra = |unit: Unit| {
+        let extra = |unit: StoredUnit| {
             self.sharing.as_ref().map_or(0, |sharing| sharing.reference_counts.referrers_beyond_first(unit))
         };
         for (unit, count) in of_members {
@@ -182,16 +182,17 @@ impl<N: Nand> Ftl<N> {
 
     /// Checks that `unit`, to which `lpn` is mapped, is a live member of a compressed chunk, and that `lpn` wrote the
     /// member or is bound to it (mapped without a program).
-    fn check_chunk_member(&self, lpn: Lpn, unit: Unit) -> Result<(), String> {
+    fn check_chunk_member(&self, lpn: Lpn, unit: StoredUnit) -> Result<(), String> {
         let Some(chunks) = self.compression.as_ref().filter(|stage| stage.is_member_live(unit)) else {
             return Err(format!(
                 "logical page {lpn} is mapped to location {unit}, which must be a flash page or a live member of a \
                  compressed chunk, but is neither"
             ));
         };
-        let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
+        let is_mapped_without_program =
+            self.sharing.as_ref().is_some_and(|sharing| sharing.is_mapped_without_program(lpn));
         let writer = chunks.writer_lpn_of(unit);
-        if is_bound || writer == lpn {
+        if is_mapped_without_program || writer == lpn {
             return Ok(());
         }
         Err(format!(
@@ -204,7 +205,7 @@ impl<N: Nand> Ftl<N> {
     /// without a program).
     fn check_referrer(&self, lpn: Lpn, ppn: Ppn) -> Result<(), String> {
         let referrer = match &self.sharing {
-            Some(sharing) if sharing.is_bound(lpn) => return Ok(()),
+            Some(sharing) if sharing.is_mapped_without_program(lpn) => return Ok(()),
             Some(_) => self.store.owner_in_oob(ppn),
             None => self.lpn_mapped_to_page(ppn),
         };
@@ -220,7 +221,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Checks that the valid count of each block equals its valid data pages plus its current metadata pages, that free
     /// blocks have no valid pages, and that block states agree with the pools of free and closed blocks.
-    fn check_blocks(&self, map: &[Unit], valid: &PageSet) -> Result<(), String> {
+    fn check_blocks(&self, map: &[StoredUnit], valid: &PageSet) -> Result<(), String> {
         let blocks = self.store.blocks();
         let mut total = 0;
         for block in (0..blocks.len()).map(BlockId) {
@@ -313,12 +314,12 @@ impl<N: Nand> Ftl<N> {
             PageKind::Translation => self.count_current_metadata_pages(Stream::Translation, first, pages),
             PageKind::RemapLog => self.count_current_metadata_pages(Stream::RemapLog, first, pages),
             PageKind::Validity => self.count_current_metadata_pages(Stream::Validity, first, pages),
-            PageKind::Head | PageKind::Tail => unreachable!("they describe blocks of other pages"),
+            PageKind::BlockHead | PageKind::BlockTail => unreachable!("they describe blocks of other pages"),
         }
     }
 
-    /// Counts the current ones among the `pages` metadata pages that begin at `first`; `stream` is the kind of
-    /// metadata.
+    /// Counts those of the `pages` metadata pages from `first` on that are current (no newer version of them exists).
+    /// `stream` is the kind of metadata.
     fn count_current_metadata_pages(&self, stream: Stream, first: Ppn, pages: u32) -> u32 {
         let current = |&ppn: &Ppn| self.is_current_metadata_page(stream, self.store.owner_in_oob(ppn).0, ppn);
         (first.0..first.0 + pages).map(Ppn).filter(current).count() as u32
@@ -357,7 +358,8 @@ impl<N: Nand> Ftl<N> {
     fn check_page_sharing(&self, valid_pages: &PageSet) -> Result<(), String> {
         let Some(sharing) = &self.sharing else { return Ok(()) };
         sharing.reverse_map.check_invariants()?;
-        let bound = (0..self.logical_pages).filter(|&lpn| sharing.is_bound(Lpn(lpn))).count() as u64;
+        let bound =
+            (0..self.logical_pages).filter(|&lpn| sharing.is_mapped_without_program(Lpn(lpn))).count() as u64;
         let valid = sharing.reverse_map.valid_entry_count();
         if valid < bound {
             return Err(format!(
@@ -388,7 +390,7 @@ impl<N: Nand> Ftl<N> {
     /// the flash page to which the table maps it. Each bound logical page (mapped without a program) must be found by
     /// an entry, and no unmapped one may be found. Trims that a design does not record are not checked, nor are media
     /// without sequence numbers.
-    fn check_recoverable_map(&mut self, map: &[Unit]) -> Result<(), String> {
+    fn check_recoverable_map(&mut self, map: &[StoredUnit]) -> Result<(), String> {
         let records_trims = self.persistence.replays_reverse_map_entries();
         if !records_trims && self.persistence != Persistence::OobScan {
             return Ok(());
@@ -433,9 +435,10 @@ impl<N: Nand> Ftl<N> {
                     describe_flash_page(found)
                 ));
             }
-            let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
-            if bound[lpn.index()] != is_bound {
-                return Err(if is_bound {
+            let is_mapped_without_program =
+                self.sharing.as_ref().is_some_and(|sharing| sharing.is_mapped_without_program(lpn));
+            if bound[lpn.index()] != is_mapped_without_program {
+                return Err(if is_mapped_without_program {
                     format!(
                         "logical page {lpn} is marked in RAM as mapped without a program (bound), so a reverse-map \
                          entry must record it, but none does"
@@ -465,7 +468,7 @@ mod tests {
     use crate::design::{SharingOptions, page_map, remap};
     use crate::gc::GcOptions;
     use crate::mapping::Mapping;
-    use crate::nand::{Geometry, RetainedFields, SimNand};
+    use crate::nand::{Geometry, RetainedPageFields, SimNand};
     use crate::operation::Cause;
     use crate::sharing::counts::ReferenceCountForm;
     use crate::sharing::reverse_map::ReverseMapKind;
@@ -483,7 +486,7 @@ mod tests {
             spare_bytes: 64,
             superblock_planes: 1,
         };
-        let nand = SimNand::new(geometry, RetainedFields::ALL).with_nvram(1536);
+        let nand = SimNand::new(geometry, RetainedPageFields::ALL).with_nvram(1536);
         let mut ftl = Ftl::new(nand, 20, parts).expect("it fits");
         for k in 0..200u32 {
             let content = Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(1 + k as u64)));
@@ -517,7 +520,7 @@ mod tests {
     }
 
     /// Returns the unit (flash page) to which the logical page `lpn` is mapped.
-    fn mapped_unit(ftl: &mut Ftl<SimNand>, lpn: u32) -> Unit {
+    fn mapped_unit(ftl: &mut Ftl<SimNand>, lpn: u32) -> StoredUnit {
         ftl.mapping
             .lookup_without_caching(&mut ftl.store, Lpn(lpn))
             .expect("a flat map")
@@ -585,7 +588,7 @@ mod tests {
             "is marked in RAM as mapped without a program (bound), so a reverse-map entry must record it, but none does",
             device_with_remaps(),
             |ftl| {
-                ftl.sharing.as_mut().expect("it shares").mark_bound(Lpn(4));
+                ftl.sharing.as_mut().expect("it shares").mark_mapped_without_program(Lpn(4));
             },
         );
     }
@@ -602,9 +605,9 @@ mod tests {
                 // Pretends that every bind was superseded.
                 for entry in reverse.all_entries(store) {
                     if let Some(place) =
-                        entry.bound_ppn.filter(|&place| map.get(entry.lpn) == Some(place.into()))
+                        entry.mapped_ppn.filter(|&place| map.get(entry.lpn) == Some(place.into()))
                     {
-                        reverse.mark_bind_superseded(store, entry.lpn, place);
+                        reverse.mark_mapping_superseded(store, entry.lpn, place);
                     }
                 }
             },

@@ -17,7 +17,7 @@ mod table_limit;
 
 pub(crate) use scheme_counters::{MechanismCounters, MechanismOutcome};
 pub use schemes::MechanismSet;
-pub(crate) use stage::{ContentMechanism, HostWrite, OfferResult, StatelessMechanisms};
+pub(crate) use stage::{ContentMechanism, ContentMechanismsResult, HostWrite, StatelessMechanisms};
 
 stage::content_mechanisms! {
     /// Silent writes: a write of the content that the logical page already has changes nothing.

@@ -12,14 +12,15 @@
 //! no fingerprint in its spare area, so recycling cannot identify it when it becomes invalid.
 //!
 //! Delta encoding is charged with the pages of deltas that it programs, for the host or in GC, and with the merges that
-//! write a base and its delta as one full page. A merge in GC replaces a copy and costs nothing. Deltas keep costing
-//! that after the scheme is switched off, but are not counted then, because they do not predict the next write.
+//! write a base and its delta as one full page. A merge in GC replaces a copy and costs nothing. After the scheme is
+//! switched off, stored deltas still cause such programs. These are not charged to the scheme, because they do not
+//! predict the cost of the next write.
 
 use crate::content::compress::MAX_CHUNK_MEMBERS;
 use crate::content::{MechanismKind, MechanismSet};
 use crate::data::{Content, Fingerprint, compressed_len};
 use crate::ftl::Ftl;
-use crate::lifetime::{SchemeBytes, ShadowSampler};
+use crate::lifetime::{SchemeByteCounts, ShadowSampler};
 use crate::nand::Nand;
 use crate::operation::Cause;
 
@@ -45,7 +46,7 @@ pub(crate) struct MechanismCounters {
     sampler: ShadowSampler,
     /// For each content scheme (such as compression), indexed by [`MechanismKind`]: bytes offered to it, bytes that it
     /// did not save, and bytes of flash programs charged to it.
-    bytes_by_mechanism: [SchemeBytes; MechanismKind::COUNT],
+    bytes_by_mechanism: [SchemeByteCounts; MechanismKind::COUNT],
     /// Number of page writes that reached each content scheme while it was switched off, indexed by [`MechanismKind`].
     bypassed_writes: [u64; MechanismKind::COUNT],
     /// Page writes that are being sampled for compression while compression is off.
@@ -58,7 +59,8 @@ pub(crate) struct MechanismCounters {
 struct SampledPageGroup {
     /// Number of sampled pages in the group.
     page_count: usize,
-    /// Sum of the compressed sizes of the pages of which only descriptors are known.
+    /// Sum of the compressed sizes of the sampled pages whose bytes are unknown (of which the trace has only
+    /// fingerprint and sizes).
     compressed_bytes: usize,
     /// Bytes of the sampled pages, one page after the other; empty if only descriptors are known.
     sampled_content: Vec<u8>,
@@ -68,7 +70,7 @@ impl MechanismCounters {
     /// Returns whether pages with this content are in the sample: hashed and looked up even while deduplication and
     /// recycling are off.
     pub(crate) fn is_content_sampled(&self, fingerprint: Fingerprint) -> bool {
-        self.sampler.samples_content(fingerprint)
+        self.sampler.should_sample_content(fingerprint)
     }
 
     /// Counts a page of `page_bytes` bytes that reached the content scheme `kind` (such as compression), with its
@@ -81,29 +83,29 @@ impl MechanismCounters {
     ) {
         let counts = &mut self.bytes_by_mechanism[kind as usize];
         counts.offered_bytes += page_bytes;
-        counts.still_written_bytes += if seen == MechanismOutcome::Served { 0 } else { page_bytes };
-        counts.untried_bytes += if seen == MechanismOutcome::NotTried { page_bytes } else { 0 };
+        counts.unsaved_bytes += if seen == MechanismOutcome::Served { 0 } else { page_bytes };
+        counts.unexamined_bytes += if seen == MechanismOutcome::NotTried { page_bytes } else { 0 };
     }
 
     /// Charges the content scheme `kind` (such as delta encoding) with `bytes` bytes of flash programs. If the scheme
     /// is off, these are the bytes that it would have programmed.
     pub(crate) fn count_programmed_bytes(&mut self, kind: MechanismKind, bytes: u64) {
-        self.bytes_by_mechanism[kind as usize].still_written_bytes += bytes;
+        self.bytes_by_mechanism[kind as usize].unsaved_bytes += bytes;
     }
 
-    /// Counts a host write that the content scheme `kind` does not process because it is off. Returns `true` if the
-    /// write is one of the sample on which the scheme's saving is measured.
-    pub(crate) fn count_and_sample_write(&mut self, kind: MechanismKind) -> bool {
+    /// Counts a host write that the content scheme `kind` does not process because it is off. Returns whether the write
+    /// belongs to the sample of writes on which the scheme's saving is measured meanwhile.
+    pub(crate) fn count_write_and_check_if_sampled(&mut self, kind: MechanismKind) -> bool {
         let past = &mut self.bypassed_writes[kind as usize];
         *past += 1;
-        self.sampler.samples_write(*past - 1)
+        self.sampler.should_sample_write(*past - 1)
     }
 
     /// Counts a page that compression does not process because it is off. If the write is sampled, adds the page to the
     /// sampled group. A complete group of four pages is compressed to measure the saving, and discarded. Returns `true`
     /// if this page completed the group.
     fn sample_page_and_check_group_full(&mut self, content: &Content<'_>, page_bytes: usize) -> bool {
-        if !self.count_and_sample_write(MechanismKind::Compression) {
+        if !self.count_write_and_check_if_sampled(MechanismKind::Compression) {
             return false;
         }
         self.sampled_page_group.page_count += 1;
@@ -125,7 +127,7 @@ impl MechanismCounters {
         let kept_pages = bytes.div_ceil(page_bytes).clamp(1, MAX_CHUNK_MEMBERS);
         let counts = &mut self.bytes_by_mechanism[MechanismKind::Compression as usize];
         counts.offered_bytes += (MAX_CHUNK_MEMBERS * page_bytes) as u64;
-        counts.still_written_bytes += (kept_pages * page_bytes) as u64;
+        counts.unsaved_bytes += (kept_pages * page_bytes) as u64;
         true
     }
 }
@@ -133,26 +135,26 @@ impl MechanismCounters {
 impl<N: Nand> Ftl<N> {
     /// Returns the bytes that reached the content scheme `kind` (such as compression) and the bytes that the scheme did
     /// not save, since the counters were cleared. Both are 0 if the design does not have the scheme.
-    pub fn scheme_bytes(&self, kind: MechanismKind) -> SchemeBytes {
+    pub fn scheme_byte_counts(&self, kind: MechanismKind) -> SchemeByteCounts {
         let mut observed = self.scheme_counters.bytes_by_mechanism[kind as usize];
         if let Some(stage) = self.compression.as_ref().filter(|_| kind == MechanismKind::Compression) {
             let page_bytes = self.store.geometry().page_bytes as u64;
             let counts = stage.statistics;
             observed.offered_bytes +=
                 (counts.host_written_chunk_members + counts.written_uncompressed_pages) * page_bytes;
-            observed.still_written_bytes +=
+            observed.unsaved_bytes +=
                 (counts.host_written_chunk_pages + counts.written_uncompressed_pages) * page_bytes;
         }
         observed
     }
 
     /// Returns the number of flash pages programmed to store host writes since the counters were cleared: whole pages,
-    /// and pages that content schemes (such as compression) packed or merged. Plain pages that splits of chunks write
-    /// are not counted, because they regain flash pages, as garbage collection does.
+    /// and pages that content schemes (such as compression) packed or merged. Pages that are written when a compressed
+    /// chunk is split are not counted: a split reclaims flash pages, as garbage collection does.
     pub fn pages_programmed_for_host_writes(&self) -> u64 {
         let programs = &self.store.stats.programs;
         let of_splits = self.compression.as_ref().map_or(0, |stage| stage.statistics.pages_written_by_splits);
-        programs[Cause::Host as usize] + programs[Cause::Content as usize] - of_splits
+        programs[Cause::Host as usize] + programs[Cause::ContentMechanism as usize] - of_splits
     }
 
     /// Returns the content schemes (such as compression) that the design has and that are switched on now.

@@ -5,9 +5,10 @@
 //! which a host write is offered to the mechanisms. The first that ends the write ends the chain; a write that all of
 //! them pass on is programmed as a page.
 //!
-//! A mechanism that keeps no state (`silent/`) implements only its names, its energy and `offer_write`. The defaults
-//! store whether a design has it and whether it runs in sets of the engine. The four mechanisms of the papers decide
-//! where content is stored, so they have state in [`Ftl`], and GC, reads and recovery know them.
+//! A mechanism that keeps no state (`silent/`) implements only its names, its energy and `offer_write`. For such
+//! mechanisms the engine keeps two sets: those that the design has, and those that are switched on. The default methods
+//! query these sets. The four mechanisms of the papers decide where content is stored, so they have state in [`Ftl`],
+//! and GC, reads and recovery know them.
 //!
 //! The calls are resolved at compile time: a device without a mechanism pays one branch per host write for it.
 
@@ -52,9 +53,9 @@ pub(crate) trait ContentMechanism {
     /// other part of a design.
     const IS_STATELESS: bool = true;
 
-    /// Returns the energy that the content mechanism needs per page offered to it, as a fraction of the energy of one
-    /// page program.
-    fn energy_per_page_in_programs(energy: &EnergyModel) -> f64;
+    /// Returns the energy that the content mechanism needs per page offered to it, in units of the energy of one page
+    /// program.
+    fn energy_per_page_in_program_energies(energy: &EnergyModel) -> f64;
 
     /// Returns whether a design with these parts has the content mechanism.
     fn is_part_of(parts: &ContentParts) -> bool {
@@ -76,7 +77,7 @@ pub(crate) trait ContentMechanism {
     }
 
     /// Switches the content mechanism on or off in `ftl`. Does nothing if the design does not have the mechanism.
-    fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+    fn set_enabled<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
         let StatelessMechanisms { in_design: has, switched_on: on } = &mut ftl.stateless_mechanisms;
         *on = if is_on && has.contains(Self::KIND) { on.with(Self::KIND) } else { on.without(Self::KIND) };
     }
@@ -89,8 +90,8 @@ pub(crate) trait ContentMechanism {
     /// Those of [`Ftl::write`].
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool>;
 
-    /// Does the follow-up work of the content mechanism (such as splitting wasteful chunks) after a host write that was
-    /// offered to it has been completed.
+    /// Does follow-up work of the content mechanism, such as splitting wasteful chunks. It is called when a host write
+    /// is complete that was offered to the mechanism.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
@@ -112,7 +113,7 @@ pub(crate) struct StatelessMechanisms {
 
 /// Result of offering a host write to the content mechanisms: whether one completed it, and how many received it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OfferResult {
+pub(crate) struct ContentMechanismsResult {
     /// Whether one of the content mechanisms completed the host write, so that no page has to be programmed.
     pub(crate) is_complete: bool,
     /// Number of content mechanisms to which the host write was offered, including the one that completed it.
@@ -123,8 +124,8 @@ pub(crate) struct OfferResult {
 macro_rules! content_mechanisms {
     ($($(#[$doc:meta])* $kind:ident: $stage:ty,)*) => {
         /// Kind of a content mechanism (deduplication, recycling, delta encoding and so on). The kinds are in the order
-        /// in which a host write is offered to the mechanisms. Lifetime management calls the mechanisms that it
-        /// switches *schemes*.
+        /// in which a host write is offered to the mechanisms. Lifetime management uses the word *scheme* for a
+        /// mechanism that it can switch on and off.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[non_exhaustive]
         pub enum MechanismKind {
@@ -160,10 +161,10 @@ macro_rules! content_mechanisms {
                 match self { $(Self::$kind => <$stage>::IS_STATELESS,)* }
             }
 
-            /// Returns the energy that the content mechanism needs per page offered to it, as a fraction of the energy
-            /// of one page program.
-            pub fn energy_per_page_in_programs(self, energy: &$crate::lifetime::EnergyModel) -> f64 {
-                match self { $(Self::$kind => <$stage>::energy_per_page_in_programs(energy),)* }
+            /// Returns the energy that the content mechanism needs per page offered to it, in units of the energy of
+            /// one page program.
+            pub fn energy_per_page_in_program_energies(self, energy: &$crate::lifetime::EnergyModel) -> f64 {
+                match self { $(Self::$kind => <$stage>::energy_per_page_in_program_energies(energy),)* }
             }
 
             /// Returns whether a design with these parts has the content mechanism.
@@ -183,15 +184,15 @@ macro_rules! content_mechanisms {
             pub(crate) fn offer_to_mechanisms(
                 &mut self,
                 write: &$crate::content::HostWrite<'_>,
-            ) -> $crate::error::Result<$crate::content::OfferResult> {
+            ) -> $crate::error::Result<$crate::content::ContentMechanismsResult> {
                 let mut seen = 0;
                 $(
                     seen += 1;
                     if <$stage>::offer_write(self, write)? {
-                        return Ok($crate::content::OfferResult { is_complete: true, receiving_mechanism_count: seen });
+                        return Ok($crate::content::ContentMechanismsResult { is_complete: true, receiving_mechanism_count: seen });
                     }
                 )*
-                Ok($crate::content::OfferResult { is_complete: false, receiving_mechanism_count: seen })
+                Ok($crate::content::ContentMechanismsResult { is_complete: false, receiving_mechanism_count: seen })
             }
 
             /// Runs the follow-up work of the first `seen` content mechanisms, those to which the completed host write
@@ -206,8 +207,9 @@ macro_rules! content_mechanisms {
                 Ok(())
             }
 
-            /// Writes to flash the pages that the content mechanisms outside the set `running` have buffered.
-            pub(crate) fn write_buffers_of_stopping_mechanisms(
+            /// Writes to flash the pages buffered by content mechanisms that are being switched off (those outside the
+            /// set `running`).
+            pub(crate) fn flush_buffers_of_stopping_mechanisms(
                 &mut self,
                 running: $crate::content::MechanismSet,
             ) -> $crate::error::Result<()> {
@@ -221,7 +223,7 @@ macro_rules! content_mechanisms {
 
             /// Switches the content mechanisms in `running` on, and all others off.
             pub(crate) fn switch_mechanisms(&mut self, running: $crate::content::MechanismSet) {
-                $(<$stage>::set_on(self, running.contains(MechanismKind::$kind));)*
+                $(<$stage>::set_enabled(self, running.contains(MechanismKind::$kind));)*
             }
         }
     };

@@ -24,13 +24,16 @@ struct IncompatiblePartsRule {
 const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
     // Parts that exclude each other, however the design recovers.
     IncompatiblePartsRule {
-        is_broken: |parts| parts.content.recycle.is_some() && parts.executes_binds_as_writes(),
+        is_broken: |parts| {
+            parts.content.recycle.is_some() && parts.executes_mapping_to_stored_content_as_write()
+        },
         reason: "with dedup or remap, recycle needs a reverse map (parts.reverse_map other than none), because the \
                  spare area of a recycled page names another logical page than the one that is mapped to it",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
-            parts.executes_binds_as_writes() && !(parts.has_map_in_ram() && parts.content.chunks.is_none())
+            parts.executes_mapping_to_stored_content_as_write()
+                && !(parts.has_map_in_ram() && parts.content.chunks.is_none())
         },
         reason: "without a reverse map (parts.reverse_map=none) dedup and remap are executed as writes, each to a \
                  flash page of its own, which needs a flat map (a table in RAM, parts.map=flat) and parts.content \
@@ -68,7 +71,9 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                  wear.static_gap or wear.dual_pool_gap must be 0",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.has_lazy_map() && parts.content.has_content_mechanism_with_state(),
+        is_broken: |parts| {
+            parts.has_lazily_invalidating_map() && parts.content.has_content_mechanism_with_state()
+        },
         reason: "dedup, remap, recycle, delta and compress (parts.content) must know at once which page a write \
                  replaces, so the map must not be lazy (parts.map): a lazy map finds this out only when it writes a \
                  translation page",
@@ -109,7 +114,7 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                  a flat map (a table in RAM), so parts.map must be flat",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.persistence == Persistence::OobScan && parts.binds_pages(),
+        is_broken: |parts| parts.persistence == Persistence::OobScan && parts.maps_pages_without_program(),
         reason: "the spare area of a page that dedup or remap shares names only one of its logical pages, so that \
                  recovery from spare areas alone (parts.survives=oob-scan) would return older data for the others: it \
                  needs parts.content without dedup and remap, or parts.reverse_map=none",
@@ -178,19 +183,19 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                  this map is in RAM",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.recovers_by_backward_scan() && !parts.has_lazy_map(),
+        is_broken: |parts| parts.recovers_by_backward_scan() && !parts.has_lazily_invalidating_map(),
         reason: "recovery by a backward scan (parts.survives=backward) needs a lazy map (parts.map=lazy), which finds \
                  replaced pages late, and this map marks a replaced page as invalid at once",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.makes_checkpoints() && !parts.has_lazy_map(),
+        is_broken: |parts| parts.makes_checkpoints() && !parts.has_lazily_invalidating_map(),
         reason: "checkpoints of the map (mapping.checkpoints) need a lazy map (parts.map=lazy), which finds replaced \
                  pages late, and this map marks a replaced page as invalid at once",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
             parts.limits_dirty_map_entries()
-                && !parts.has_lazy_map()
+                && !parts.has_lazily_invalidating_map()
                 && parts.persistence != Persistence::NvramMap
         },
         reason: "a bound on dirty map entries (mapping.dirty_share) needs a lazy map (parts.map=lazy), which finds \
@@ -208,7 +213,7 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                  gecko",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.persistence == Persistence::NvramMap && parts.has_lazy_map(),
+        is_broken: |parts| parts.persistence == Persistence::NvramMap && parts.has_lazily_invalidating_map(),
         reason: "recovery from a map in NVRAM (parts.survives=nvram-map) needs a map that marks a replaced page as \
                  invalid at once (parts.map=flat or cached), and this map is lazy",
     },
@@ -270,8 +275,9 @@ impl Parts {
         }
     }
 
-    /// Returns whether the map is lazy: it identifies invalid pages only when it writes translation pages.
-    fn has_lazy_map(&self) -> bool {
+    /// Returns whether the map is lazy: it finds out which old pages became invalid only when it writes translation
+    /// pages.
+    fn has_lazily_invalidating_map(&self) -> bool {
         self.options_of_cached_map_without_journal()
             .is_some_and(|map| map.identification == InvalidPageIdentification::AtSynchronisation)
     }
@@ -288,7 +294,9 @@ impl Parts {
     }
 
     /// Returns whether recovery replays the journal of the design's L2P map, which logs the changes of the map on
-    /// flash. It replays the journal only if it reads all translation pages and the map has no other options.
+    /// flash. It does so only if the map is otherwise that of DFTL (no checkpoints, no late identification of invalid
+    /// pages, directory in RAM), delta encoding is the only content mechanism, and a battery writes RAM to flash at
+    /// power loss.
     fn replays_journal(&self) -> bool {
         let MappingPart::Journalled { cache, .. } = self.mapping else { return false };
         let is_plain = cache == DemandPagedMapOptions::with_cache_capacity(cache.cache_entries);
@@ -317,15 +325,15 @@ impl Parts {
         self.content.sharing.map(|sharing| sharing.reverse_map)
     }
 
-    /// Returns whether the design shares pages but has no reverse map (record of the referrers), so that each mapping
-    /// to stored content is executed as a write.
-    fn executes_binds_as_writes(&self) -> bool {
+    /// Returns whether the design shares pages but has no reverse map (record of the referrers), so that it writes a
+    /// page where other designs would map the logical page to stored content.
+    fn executes_mapping_to_stored_content_as_write(&self) -> bool {
         self.reverse_map_kind() == Some(ReverseMapKind::OobOnly)
     }
 
-    /// Returns whether the design maps logical pages to stored pages without a program, and records this in a reverse
-    /// map.
-    fn binds_pages(&self) -> bool {
+    /// Returns whether the design maps logical pages to content that is stored already, without a program, and records
+    /// this in a reverse map.
+    fn maps_pages_without_program(&self) -> bool {
         self.reverse_map_kind().is_some_and(|kind| kind != ReverseMapKind::OobOnly)
     }
 
@@ -336,7 +344,7 @@ impl Parts {
 
     /// Returns whether the reverse map of the design is in NVRAM segments, or in a log in NVRAM or on flash.
     fn has_durable_reverse_map(&self) -> bool {
-        self.binds_pages() && self.reverse_map_kind() != Some(ReverseMapKind::Ideal)
+        self.maps_pages_without_program() && self.reverse_map_kind() != Some(ReverseMapKind::Ideal)
     }
 }
 

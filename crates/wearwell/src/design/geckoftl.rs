@@ -43,7 +43,9 @@ pub fn geckoftl(gc: GcOptions, options: GeckoFtlOptions) -> Parts {
         validity: ValidityStoreKind::Gecko(options.gecko),
         content: ContentParts::default(),
         gc: GcOptions {
-            metadata_gc: MetadataGcRule::WhenEmpty { max_metadata_block_share: MAX_METADATA_BLOCK_SHARE },
+            metadata_gc: MetadataGcRule::WhenAllPagesInvalid {
+                max_metadata_block_share: MAX_METADATA_BLOCK_SHARE,
+            },
             ..gc
         },
         persistence: Persistence::BackwardScan { writes_map_before_first_request: false },

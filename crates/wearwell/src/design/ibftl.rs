@@ -15,8 +15,8 @@ pub(super) const DESIGN: DesignDescription = DesignDescription {
     model_limits: "the index structures of the original beyond what GeckoFTL's comparison uses",
 };
 
-/// Returns the design of IB-FTL: a demand-paged L2P table under a tree of translation pages, with at most a tenth of
-/// the cached entries dirty, and page validity in a log on flash.
+/// Returns the design of IB-FTL: a demand-paged L2P table whose translation pages are found through a tree on flash,
+/// with at most a tenth of the cached entries dirty, and page validity in a log on flash.
 pub fn ibftl(gc: GcOptions, options: UFtlOptions) -> Parts {
     let cache = DemandPagedMapOptions {
         cache_entries: options.cache_entries,

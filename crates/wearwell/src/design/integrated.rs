@@ -18,7 +18,7 @@ pub(super) const DESIGN: DesignDescription = DesignDescription {
     model_limits: "persistence, which the paper leaves open: a battery keeps map, counts, directory and chunk buffer; reads cost what they cost, though the paper leaves them out",
 };
 
-/// Returns the design of integrated lifetime management: the whole L2P table in battery-backed RAM, with deduplication
+/// Returns the design of the integrated-lifetime paper: the whole L2P table in battery-backed RAM, with deduplication
 /// and compression if they are requested. Lifetime management ([`crate::lifetime`]) decides at run time which of them
 /// are on.
 pub fn integrated(gc: GcOptions, dedup: Option<DedupOptions>, compresses: bool) -> Parts {

@@ -28,20 +28,20 @@ pub use remap::remap;
 pub use uftl::{UFtlOptions, uftl};
 pub use wearwell::{WearwellOptions, wearwell};
 
-use crate::address::MAX_UNITS_WITH_BIND_MARK;
+use crate::address::MAX_UNITS_WITH_MARKED_MAP_ENTRIES;
 use crate::content::MechanismSet;
 pub use crate::content::compress::CompressionOptions;
-use crate::content::compress::{MAX_CHUNK_MEMBERS, unit_count};
+use crate::content::compress::{MAX_CHUNK_MEMBERS, stored_unit_count};
 pub use crate::content::delta::DeltaOptions;
 use crate::gc::GcOptions;
 use crate::mapping::{
     DemandPagedMapOptions, InvalidPageIdentification, JournalOptions, nvram_words_for_dirty_entries,
 };
-use crate::nand::{Geometry, RetainedFields};
+use crate::nand::{Geometry, RetainedPageFields};
 pub use crate::sharing::SharingOptions;
 use crate::sharing::counts::{MAX_REFERRERS, ReferenceCountForm};
 use crate::sharing::reverse_map::ReverseMapKind;
-use crate::store::{content_record_words, recovery_note_words};
+use crate::store::{content_record_nvram_words, validity_note_nvram_words};
 use crate::validity::ValidityStoreKind;
 
 /// Bytes of RAM per record in NVRAM. If a design limits the tables of its content mechanisms to `n` bytes of RAM, NVRAM
@@ -78,16 +78,17 @@ pub struct ContentParts {
     pub sharing: Option<SharingOptions>,
     /// Delta encoding: overwrites are stored as compressed differences to the older version.
     pub delta: Option<DeltaOptions>,
-    /// Compression: several logical pages are compressed together into fewer flash pages.
+    /// Compression: several logical pages are compressed together into a chunk of fewer flash pages. `None` means that
+    /// the design does not compress.
     pub chunks: Option<CompressionOptions>,
     /// Content mechanisms that keep nothing on flash and have no options
     /// ([`MechanismKind::is_stateless`](crate::content::MechanismKind::is_stateless)). They can be combined with every
     /// other part.
     pub stateless_mechanisms: MechanismSet,
-    /// Limit of the bytes of controller RAM that the tables of the content mechanisms take together: bound logical
-    /// pages (mapped without a program), reference counts of shared pages, deltas, and the directory of compressed
-    /// chunks. Pages are stored whole while the tables are at this limit. `None` means no limit.
-    pub table_limit_bytes: Option<u64>,
+    /// Limit of the bytes of controller RAM that the tables of the content mechanisms take together: logical pages that
+    /// were mapped without a program, reference counts of shared pages, deltas, and the directory of compressed chunks.
+    /// Pages are stored whole while the tables are at this limit. `None` means no limit.
+    pub content_tables_ram_limit_bytes: Option<u64>,
 }
 
 impl ContentParts {
@@ -98,7 +99,7 @@ impl ContentParts {
     }
 
     /// Returns whether the design has tables in controller RAM that grow with the stored contents: of chunks, of
-    /// deltas, or of shared pages. Only then does [`Self::table_limit_bytes`] have an effect.
+    /// deltas, or of shared pages. Only then does [`Self::content_tables_ram_limit_bytes`] have an effect.
     pub fn has_growing_tables(&self) -> bool {
         let sharing_grows = self.sharing.is_some_and(|sharing| {
             sharing.reverse_map == ReverseMapKind::Ideal
@@ -141,7 +142,7 @@ pub enum Persistence {
     DurableReverseMap,
     /// Flash and NVRAM: every change of the L2P table is also an 8-byte store to NVRAM. NVRAM holds a copy of the
     /// table, or of its dirty entries if the table is on flash. All other state is rebuilt from flash or starts empty.
-    /// Trims and remaps are durable at once, data buffered in RAM after a flush.
+    /// Trims and remaps are durable at once. Data that is buffered in RAM is durable only after a flush.
     NvramMap,
 }
 
@@ -170,8 +171,9 @@ pub enum RecoveryBlockScan {
     /// programs and capacity ([`crate::store::HeadTailLayout`]).
     HeadTail,
     /// Recovery reads the spare area of the first page of every block, and those of all pages of metadata, deltas and
-    /// chunks. Notes in NVRAM name the data pages that it has to look at (`store/notes.rs`), and the map on flash
-    /// counts its bound entries and chunk members, so that recovery reads only translation pages that have some.
+    /// chunks. Notes in NVRAM name the data pages that recovery has to look at (`store/notes.rs`). Records in NVRAM
+    /// (`store/content_records.rs`) name the map entries that were mapped without a program, so that recovery need not
+    /// read all translation pages.
     FirstPages,
 }
 
@@ -202,10 +204,17 @@ impl Parts {
     ///   flash (u-FTL);
     /// - a battery that keeps all RAM for all other designs.
     pub fn default_persistence(&self) -> Persistence {
-        let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: _, table_limit_bytes: _ } =
-            &self.content;
-        let has_content_stage = self.content.has_content_mechanism_with_state();
-        if self.validity != ValidityStoreKind::Ram && (has_content_stage || self.mapping == MappingPart::Flat)
+        let ContentParts {
+            recycle,
+            sharing,
+            delta,
+            chunks,
+            stateless_mechanisms: _,
+            content_tables_ram_limit_bytes: _,
+        } = &self.content;
+        let has_content_mechanisms = self.content.has_content_mechanism_with_state();
+        if self.validity != ValidityStoreKind::Ram
+            && (has_content_mechanisms || self.mapping == MappingPart::Flat)
         {
             return Persistence::BatteryRam;
         }
@@ -231,16 +240,16 @@ impl Parts {
 
     /// Returns the fields of each page that the flash model must keep if this design runs on content descriptors
     /// (fingerprint and sizes) instead of bytes.
-    pub fn needed_retained_page_fields(&self) -> RetainedFields {
-        RetainedFields {
+    pub fn needed_retained_page_fields(&self) -> RetainedPageFields {
+        RetainedPageFields {
             keeps_fingerprints: MechanismSet::of_design(&self.content) != MechanismSet::NONE,
-            ..RetainedFields::default()
+            ..RetainedPageFields::default()
         }
     }
 
-    /// Returns whether a recovery of the design reads which logical pages are in packed pages (deltas, chunks). The
-    /// flash model must then keep these pages ([`RetainedFields::keeps_packed_page_bytes`]). A battery that keeps RAM
-    /// makes that unnecessary.
+    /// Returns whether recovery of the design must read packed pages (deltas, compressed chunks) to find out which
+    /// logical pages they hold. The flash model must then keep the bytes of packed pages
+    /// ([`RetainedPageFields::keeps_packed_page_bytes`]). A battery that keeps RAM makes that unnecessary.
     pub fn recovery_reads_packed_pages(&self) -> bool {
         let packs = self.content.delta.is_some() || self.content.chunks.is_some();
         packs && self.persistence != Persistence::BatteryRam
@@ -267,8 +276,8 @@ impl Parts {
         };
         let for_recovery = match self.recovery_block_scan {
             RecoveryBlockScan::FirstPages => {
-                recovery_note_words(geometry)
-                    + content_record_words(self.content_record_capacity(geometry, logical_pages))
+                validity_note_nvram_words(geometry)
+                    + content_record_nvram_words(self.content_record_capacity(geometry, logical_pages))
             }
             RecoveryBlockScan::OobScan | RecoveryBlockScan::HeadTail => 0,
         };
@@ -281,10 +290,10 @@ impl Parts {
     pub(crate) fn content_record_capacity(&self, geometry: &Geometry, logical_pages: u32) -> u64 {
         let ContentParts { recycle, sharing, delta, chunks, .. } = &self.content;
         let logical_pages = u64::from(logical_pages);
-        let (is_bound, is_delta) = (recycle.is_some() || sharing.is_some(), delta.is_some());
+        let (maps_without_program, is_delta) = (recycle.is_some() || sharing.is_some(), delta.is_some());
         // For each logical page a bound map entry, a unit of which it is the only referrer, and a delta; and each flash
         // page may be one of a chunk.
-        let possible = 2 * u64::from(is_bound) * logical_pages
+        let possible = 2 * u64::from(maps_without_program) * logical_pages
             + u64::from(is_delta) * logical_pages
             + u64::from(chunks.is_some()) * geometry.pages();
         self.content_record_limit().map_or(possible, |limit| limit.min(possible))
@@ -296,7 +305,7 @@ impl Parts {
     pub(crate) fn content_record_limit(&self) -> Option<u64> {
         let is_unlimited = self.content.recycle.is_some() && self.content.sharing.is_none();
         self.content
-            .table_limit_bytes
+            .content_tables_ram_limit_bytes
             .filter(|_| !is_unlimited)
             .map(|bytes| bytes / RAM_BYTES_PER_CONTENT_RECORD)
     }
@@ -310,12 +319,12 @@ impl Parts {
             && matches!(self.validity, ValidityStoreKind::Log | ValidityStoreKind::Gecko(_))
     }
 
-    /// Returns what recovery of this design reads of each block unless it is configured otherwise: first pages if the
-    /// design can recover by them, else all spare areas. Recovery by first pages needs map entries with a spare bit for
-    /// the bind mark (of a mapping without a program), which depends on `geometry`.
+    /// Returns what recovery of this design reads of each block unless it is configured otherwise: the first page if
+    /// the design can recover from first pages, else all spare areas. For the former, a map entry must have a bit to
+    /// spare that marks mappings without a program; this depends on the number of pages in `geometry`.
     pub fn default_recovery_block_scan(&self, geometry: &Geometry) -> RecoveryBlockScan {
         if self.can_recover_from_first_pages_of_blocks()
-            && self.max_units(geometry) <= MAX_UNITS_WITH_BIND_MARK
+            && self.max_stored_units(geometry) <= MAX_UNITS_WITH_MARKED_MAP_ENTRIES
         {
             RecoveryBlockScan::FirstPages
         } else {
@@ -323,9 +332,10 @@ impl Parts {
         }
     }
 
-    /// Returns the number of units (flash pages and chunk members) to which a map entry can refer.
-    pub(crate) fn max_units(&self, geometry: &Geometry) -> u64 {
-        unit_count(geometry.pages(), self.content.chunks.is_some())
+    /// Returns the number of units to which map entries can refer: flash pages and, if the design compresses, chunk
+    /// members.
+    pub(crate) fn max_stored_units(&self, geometry: &Geometry) -> u64 {
+        stored_unit_count(geometry.pages(), self.content.chunks.is_some())
     }
 
     /// Returns the maximum number of logical pages whose data one flash page can hold.
@@ -338,9 +348,9 @@ impl Parts {
     /// Changes the design for a device with real bytes that may lose its RAM at any moment. If the design requires a
     /// battery, or cannot make trims durable, the L2P table (or its dirty entries, if it is on flash) is kept in NVRAM
     /// instead. Contents are compared before pages are shared or revived, because equal 64-bit fingerprints do not
-    /// prove equal bytes. Recovery reads all spare areas: on such a device they are small files, and the notes of
-    /// [`RecoveryBlockScan::FirstPages`] would cost a store for every overwritten page. The result may be parts that
-    /// cannot be combined ([`Parts::require_compatible`]).
+    /// prove equal bytes. Recovery reads all spare areas. This is cheap on such a device, whose spare areas take little
+    /// room in a file, whereas [`RecoveryBlockScan::FirstPages`] would cost an NVRAM store for every overwritten page.
+    /// The resulting parts may be ones that cannot be combined ([`Parts::require_compatible`]).
     #[must_use]
     pub fn without_battery(mut self) -> Self {
         match self.persistence {

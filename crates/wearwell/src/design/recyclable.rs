@@ -24,8 +24,8 @@ pub struct RecyclingPart {
     pub must_verify_hits: bool,
 }
 
-/// Returns the design of the Recyclable SSD: the whole L2P table in battery-backed RAM, and recycling (a write revives
-/// a dead page of equal content). `gc.policy` chooses greedy or recycling-aware GC.
+/// Returns the design of the Recyclable SSD (LX-SSD paper): the whole L2P table in battery-backed RAM, and recycling (a
+/// write revives a dead page of equal content). `gc.policy` chooses greedy or recycling-aware GC.
 pub fn recyclable(gc: GcOptions, design: RecyclingPart) -> Parts {
     Parts {
         mapping: MappingPart::Flat,

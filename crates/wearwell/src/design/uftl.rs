@@ -23,8 +23,9 @@ pub struct UFtlOptions {
     pub cached_directory_nodes: u32,
 }
 
-/// Returns the design of u-FTL: a demand-paged L2P table under a tree, which identifies invalid pages late, and page
-/// validity in a bitmap on flash. A battery writes dirty entries at power loss.
+/// Returns the design of u-FTL: a demand-paged L2P table whose translation pages are found through a tree on flash, and
+/// page validity in a bitmap on flash. Which old pages are invalid is found out only when a translation page is
+/// written. A battery writes dirty entries at power loss.
 pub fn uftl(gc: GcOptions, options: UFtlOptions) -> Parts {
     let cache = DemandPagedMapOptions {
         cache_entries: options.cache_entries,

@@ -24,8 +24,8 @@ pub(super) const DESIGN: DesignDescription = DesignDescription {
 /// Options of the design [`wearwell`]: its map cache, its tree of page validity, and its content mechanisms.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WearwellOptions {
-    /// Number of entries in the RAM cache of the L2P table. NVRAM holds an 8-byte word for each of them, and some more
-    /// words for garbage collection.
+    /// Number of L2P map entries that the RAM cache of the map holds. NVRAM holds an 8-byte word for each of them, and
+    /// some more words for garbage collection.
     pub cache_entries: u32,
     /// Options of Logarithmic Gecko, the tree that stores page validity on flash.
     pub gecko: GeckoOptions,
@@ -56,7 +56,7 @@ pub fn wearwell(gc: GcOptions, options: WearwellOptions) -> Parts {
             delta: Some(DeltaOptions { temp_buffer_pages: 1, ..options.delta }),
             chunks: Some(CompressionOptions::default()),
             stateless_mechanisms: MechanismSet::NONE,
-            table_limit_bytes: None,
+            content_tables_ram_limit_bytes: None,
         },
         gc,
         persistence: Persistence::NvramMap,

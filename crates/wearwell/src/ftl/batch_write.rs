@@ -7,7 +7,7 @@
 //! block opens or closes and no GC is due (see `store/batch_append.rs`), and leaves exactly the state that
 //! [`Ftl::write`] would.
 
-use crate::address::{Lpn, OptionalAddress, Ppn, Unit};
+use crate::address::{Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::data::{Content, ContentDescriptor, Fingerprint};
 use crate::error::Result;
 use crate::ftl::Ftl;
@@ -20,12 +20,13 @@ use crate::nand::Nand;
 const WRITES_PER_BATCH: usize = 128;
 
 impl<N: Nand> Ftl<N> {
-    /// Returns whether this design writes batches of pages table by table ([`Self::write_page_batch`]): its L2P map is
-    /// a plain table in RAM, validity is in RAM, and it has no content mechanism (such as deduplication).
+    /// Returns whether this design can write batches of pages by [`Self::write_page_batch`], which updates each RAM
+    /// table once for the whole batch. It can if its L2P map is a plain table in RAM, validity is in RAM, and it has no
+    /// content mechanism (such as deduplication).
     #[inline]
     pub fn supports_write_batches(&self) -> bool {
         let is_flat = matches!(&self.mapping, AnyMapping::Flat(map) if !map.has_nvram_copy());
-        is_flat && !self.validity.is_on_flash() && !self.has_content_stage()
+        is_flat && !self.validity.is_on_flash() && !self.has_content_mechanisms()
     }
 
     /// Writes the logical pages `lpns` in order, on a design that ignores the content of pages
@@ -72,7 +73,7 @@ impl<N: Nand> Ftl<N> {
         else {
             unreachable!("runs are written where map and validity are tables in RAM")
         };
-        let mut units = [Unit::NONE; WRITES_PER_BATCH];
+        let mut units = [StoredUnit::NONE; WRITES_PER_BATCH];
         let units = &mut units[..places.len()];
         units.iter_mut().zip(places).for_each(|(unit, &place)| *unit = place.into());
         map.exchange_units(lpns, units);

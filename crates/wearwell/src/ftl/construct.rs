@@ -31,11 +31,11 @@ impl<N: Nand> Ftl<N> {
             return self.mark_initial_page_dead(ppn);
         }
         let old = match self.mapping.as_demand_paged_mut() {
-            Some(cached) => cached.construct_initial_entry(lpn, ppn.into()).to_option(),
+            Some(cached) => cached.set_entry_of_initial_drive_state(lpn, ppn.into()).to_option(),
             None => self.mapping.update(&mut self.store, lpn, Some(ppn.into()))?,
         };
         assert!(old.is_none(), "logical page {lpn} is constructed twice");
-        self.index_or_mark_unhashed(fingerprint, ppn.into());
+        self.index_fingerprint_or_mark_unhashed(fingerprint, ppn.into());
         self.store.stats.host_page_writes += 1;
         self.validity.mark_valid_in_ram(ppn);
         if let Some(stage) = &mut self.recycle {
@@ -44,15 +44,15 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Invalidates the page `ppn` that was just constructed as an older version, and writes what the validity store has
-    /// deferred.
+    /// Invalidates the page `ppn`, which the construction of the initial drive state has just programmed as an outdated
+    /// version, and executes deferred writes of the validity store.
     fn mark_initial_page_dead(&mut self, ppn: Ppn) -> Result<()> {
         if !self.validity.is_on_flash() {
             self.store.count_page_invalid(ppn);
             return Ok(());
         }
         self.invalidate_page(ppn);
-        self.validity.write_deferred_during_device_setup(&mut self.store)
+        self.validity.write_deferred_validity_during_device_setup(&mut self.store)
     }
 
     /// Ends the construction of a device in a known state ([`Self::construct_initial_page`]): writes the buffered
@@ -61,17 +61,17 @@ impl<N: Nand> Ftl<N> {
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if there are no free blocks for metadata pages.
-    pub fn finish_initial_construction(&mut self) -> Result<()> {
+    pub fn finish_initial_drive_state(&mut self) -> Result<()> {
         if let Some(cached) = self.mapping.as_demand_paged_mut() {
             cached.finish_construction(&mut self.store)?;
         }
         self.report_opened_blocks_to_validity();
         self.validity.write_records_after_device_setup(&mut self.store)?;
-        if self.store.keeps_recovery_notes() {
+        if self.store.keeps_nvram_validity_notes() {
             // Constructed pages were not noted, so no report of them may be left in RAM.
             self.validity.flush_validity_buffer(&mut self.store)?;
             self.validity.write_records_after_device_setup(&mut self.store)?;
-            self.store.forget_noted_pages(self.validity.durable_until_sequence())?;
+            self.store.drop_all_page_notes(self.validity.durable_until_sequence())?;
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ impl<N: Nand> Ftl<N> {
         if self.persistence == Persistence::NvramMap {
             self.retry_after_program_failure(Self::write_buffered_deltas)?;
         }
-        self.apply_waiting_record_changes()?;
+        self.apply_deferred_content_record_changes()?;
         self.store.nand_mut().sync()?;
         if let Some(stage) = &mut self.compression {
             stage.release_freed_chunk_numbers();
@@ -38,7 +38,7 @@ impl<N: Nand> Ftl<N> {
     /// Those of [`Ftl::write`]: pages buffered for a compressed chunk and deltas buffered for a page are written before
     /// their scheme is switched off.
     pub fn switch_content_mechanisms(&mut self, running: MechanismSet) -> Result<()> {
-        self.write_buffers_of_stopping_mechanisms(running)?;
+        self.flush_buffers_of_stopping_mechanisms(running)?;
         self.switch_mechanisms(running);
         Ok(())
     }
@@ -49,13 +49,13 @@ impl<N: Nand> Ftl<N> {
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
-    pub fn write_back(&mut self) -> Result<()> {
-        self.retry_after_program_failure(Self::try_write_back)
+    pub fn write_back_ram_state(&mut self) -> Result<()> {
+        self.retry_after_program_failure(Self::try_write_back_ram_state)
     }
 
     /// Writes the buffered deltas, the map, and then page validity. A collection that makes room for a validity page
     /// moves data, which changes the map again, so the map is checked after room was made.
-    fn try_write_back(&mut self) -> Result<()> {
+    fn try_write_back_ram_state(&mut self) -> Result<()> {
         self.write_buffered_deltas()?;
         self.write_back_map()?;
         while self.validity.is_on_flash() {
@@ -75,8 +75,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Writes the changes of the map that exist only in RAM to translation pages. If there are no changes, makes no
-    /// room for pages, because recovery repeats this function when the store's state is only partly rebuilt.
+    /// Writes the changes of the map that exist only in RAM to translation pages. If there are none, does not even run
+    /// GC to get free pages: recovery calls this function when the state of the store is only partly rebuilt.
     fn write_back_map(&mut self) -> Result<()> {
         while self.mapping.has_unwritten_changes() {
             self.make_room_in_metadata_stream(
@@ -94,7 +94,7 @@ impl<N: Nand> Ftl<N> {
     /// there are more, the RAM buffer of the validity store on flash is written, after which recovery no longer needs
     /// them (GeckoFTL, appendix C.2.2). The maximum is the number of invalidation reports that this buffer holds, which
     /// bounds the reads of a recovery, but at most 1/64 of the device's pages.
-    pub(crate) fn max_retained_translation_pages(&self) -> usize {
+    pub(crate) fn max_retained_translation_page_versions(&self) -> usize {
         let spared = (self.store.geometry().pages() / 64).max(1);
         u64::from(self.validity.invalid_page_reports_per_flush()).min(spared) as usize
     }
@@ -112,7 +112,7 @@ impl<N: Nand> Ftl<N> {
             self.store.record_opened_data_blocks();
         }
         if self.persistence.recovery_compares_map_versions() {
-            self.store.enable_metadata_page_fences();
+            self.store.enable_metadata_programs_after_earlier_pages();
             if self.validity.is_on_flash() {
                 self.store.enable_translation_version_retention();
             }

@@ -81,8 +81,10 @@ impl<N: Nand> Ftl<N> {
         } else if self.mapping.max_metadata_pages_per_access() > 0 {
             self.write_deferred_translation_pages()?;
         }
-        let log_pages =
-            self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.max_pages_per_recorded_entry());
+        let log_pages = self
+            .sharing
+            .as_ref()
+            .map_or(0, |sharing| sharing.reverse_map.max_flash_pages_written_per_entry());
         if log_pages > 0 { self.make_room_in_metadata_stream(Stream::RemapLog, log_pages) } else { Ok(()) }
     }
 
@@ -94,18 +96,19 @@ impl<N: Nand> Ftl<N> {
         if pages == 0 {
             Ok(())
         } else if self.validity.is_on_flash() {
-            self.ensure_room_for_metadata_pages(pages, self.validity.max_pages_per_deferred_step())
+            self.ensure_room_for_metadata_pages(pages, self.validity.max_page_writes_per_deferred_step())
         } else {
             self.make_room_in_metadata_stream(Stream::Translation, pages)
         }
     }
 
-    /// Applies the changes of content-mechanism records in NVRAM that wait until NVRAM has the map entries of pages
-    /// that GC moved. A collection that failed may not have stored these entries, so they are stored first.
+    /// Applies deferred changes of content-mechanism records in NVRAM. Such a change is deferred until the map entries
+    /// of the pages that GC moved are in NVRAM. A collection that failed may not have stored these entries, so they are
+    /// stored first.
     #[inline]
-    pub(crate) fn apply_waiting_record_changes(&mut self) -> Result<()> {
-        if self.store.has_waiting_content_record_changes() {
-            self.mapping.store_moves_in_nvram(&mut self.store)
+    pub(crate) fn apply_deferred_content_record_changes(&mut self) -> Result<()> {
+        if self.store.has_deferred_content_record_changes() {
+            self.mapping.store_gc_moves_in_nvram(&mut self.store)
         } else {
             Ok(())
         }
@@ -117,7 +120,7 @@ impl<N: Nand> Ftl<N> {
         let pages = self.mapping.max_metadata_pages_per_access();
         loop {
             self.make_room_in_metadata_stream(Stream::Translation, pages)?;
-            if !self.mapping.write_deferred_step(&mut self.store)? {
+            if !self.mapping.execute_next_deferred_map_write(&mut self.store)? {
                 return self.make_room_in_metadata_stream(Stream::Translation, pages);
             }
             self.invalidate_identified_pages();
@@ -129,17 +132,17 @@ impl<N: Nand> Ftl<N> {
     /// step of the map that programmed nothing, the validity store has no new work and is not checked again.
     fn write_deferred_metadata(&mut self) -> Result<()> {
         let (of_map, of_validity) =
-            (self.mapping.max_metadata_pages_per_access(), self.validity.max_pages_per_deferred_step());
-        self.apply_waiting_record_changes()?;
-        self.store.renew_known_validity_note_if_due()?;
+            (self.mapping.max_metadata_pages_per_access(), self.validity.max_page_writes_per_deferred_step());
+        self.apply_deferred_content_record_changes()?;
+        self.store.advance_validity_known_until_sequence_if_due()?;
         loop {
             self.ensure_room_for_metadata_pages(of_map, of_validity)?;
-            if self.write_deferred_validity_step()? {
+            if self.execute_next_deferred_validity_write()? {
                 continue;
             }
             let written = self.store.last_sequence();
             while self.store.last_sequence() == written {
-                if !self.mapping.write_deferred_step(&mut self.store)? {
+                if !self.mapping.execute_next_deferred_map_write(&mut self.store)? {
                     return Ok(());
                 }
             }
@@ -148,26 +151,26 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Executes one deferred write of the validity store on flash, at most one page; returns `false` if none was due.
-    /// Writes the RAM buffer of the store if it is full, if too many superseded translation pages must be retained
-    /// until it is written, after too many programs since its last write, or if NVRAM is nearly full of notes for
-    /// recovery.
+    /// Writes the RAM buffer of the store if one of these holds: the buffer is full; too many superseded translation
+    /// pages are retained until it is written; too many pages were programmed since it was last written; NVRAM is
+    /// nearly full of notes for recovery.
     #[inline(always)]
-    fn write_deferred_validity_step(&mut self) -> Result<bool> {
+    fn execute_next_deferred_validity_write(&mut self) -> Result<bool> {
         // A note is no longer needed only if the records of its page are right.
-        self.apply_waiting_record_changes()?;
+        self.apply_deferred_content_record_changes()?;
         self.report_opened_blocks_to_validity();
-        let is_settled = !self.validity.write_deferred_validity_step(&mut self.store)?;
+        let is_settled = !self.validity.execute_next_deferred_validity_write(&mut self.store)?;
         let durable_until = self.validity.durable_until_sequence();
         self.store.discard_retained_versions(durable_until);
-        self.store.note_validity_flush_end(durable_until)?;
+        self.store.drop_page_notes_after_validity_flush(durable_until)?;
         if !is_settled {
             return Ok(true);
         }
         let is_due = self.persistence.recovery_compares_map_versions()
             && self.is_validity_flush_due(durable_until)
-            || self.store.are_recovery_notes_nearly_full();
+            || self.store.are_nvram_page_notes_nearly_full();
         if is_due {
-            self.store.note_validity_flush_start();
+            self.store.record_validity_flush_start();
             self.store.flash_ops.record_metadata_reason(MetadataWriteReason::ValidityReplayLimit);
             self.validity.flush_validity_buffer(&mut self.store)?;
         }
@@ -179,7 +182,7 @@ impl<N: Nand> Ftl<N> {
     /// number `durable_until` are on flash already.
     #[inline(always)]
     fn is_validity_flush_due(&self, durable_until: u64) -> bool {
-        self.store.retained_version_count() > self.flush_limits.max_retained_translation_pages
+        self.store.retained_version_count() > self.flush_limits.max_retained_translation_page_versions
             || (self.store.last_sequence() - durable_until
                 > self.flush_limits.max_programs_between_validity_flushes
                 && self.validity.has_unwritten_records())
@@ -188,8 +191,11 @@ impl<N: Nand> Ftl<N> {
     /// Executes the deferred writes of a validity store on flash until none is due. Executes no writes of the mapping.
     pub(crate) fn write_deferred_validity(&mut self) -> Result<()> {
         while self.validity.is_on_flash() {
-            self.make_room_in_metadata_stream(Stream::Validity, self.validity.max_pages_per_deferred_step())?;
-            if !self.write_deferred_validity_step()? {
+            self.make_room_in_metadata_stream(
+                Stream::Validity,
+                self.validity.max_page_writes_per_deferred_step(),
+            )?;
+            if !self.execute_next_deferred_validity_write()? {
                 break;
             }
         }
@@ -200,8 +206,8 @@ impl<N: Nand> Ftl<N> {
     /// this room already.
     #[inline]
     fn ensure_room_for_metadata_pages(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
-        let fits = (of_map == 0 || self.store.fits_in_only_open_block(Stream::Translation, of_map))
-            && self.store.fits_in_only_open_block(Stream::Validity, of_validity);
+        let fits = (of_map == 0 || self.store.fits_in_single_open_block(Stream::Translation, of_map))
+            && self.store.fits_in_single_open_block(Stream::Validity, of_validity);
         if fits { Ok(()) } else { self.make_room_for_map_and_validity(of_map, of_validity) }
     }
 

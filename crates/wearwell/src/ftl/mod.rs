@@ -33,7 +33,7 @@ mod remap_command;
 mod trim;
 mod write;
 
-use crate::address::{Lpn, MAX_UNITS_WITH_BIND_MARK, Ppn, Unit, is_flash_page};
+use crate::address::{Lpn, MAX_UNITS_WITH_MARKED_MAP_ENTRIES, Ppn, StoredUnit, is_flash_page};
 use crate::content::compress::directory::CHUNK_DIRECTORY_BYTES;
 use crate::content::compress::{CompressionState, CompressionStatistics};
 use crate::content::delta::{self, DeltaState, DeltaStatistics};
@@ -45,10 +45,12 @@ use crate::error::{Error, Result};
 use crate::gc::{GarbageCollector, GcOptions, MetadataGcRule, UserVictimPolicy, VictimPolicy};
 use crate::mapping::{AnyMapping, DemandPagedMap, JournalledMap, Mapping, RamMap};
 use crate::nand::Nand;
-use crate::sharing::Sharing;
+use crate::sharing::PageSharingState;
 use crate::sharing::reverse_map::{AnyReverseMap, ReverseMap};
 use crate::stats::Stats;
-use crate::store::{GC_RESERVE_BLOCKS, Store, content_record_words, recovery_note_words};
+use crate::store::{
+    FlashPageStore, GC_RESERVE_BLOCKS, content_record_nvram_words, validity_note_nvram_words,
+};
 use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
 
 /// A flash translation layer (FTL) over a flash medium, assembled from an L2P map, a store of page validity, GC and
@@ -56,7 +58,7 @@ use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
 #[derive(Clone, Debug)]
 pub struct Ftl<N> {
     /// Block allocation, block table, and the medium (flash and NVRAM).
-    pub(crate) store: Store<N>,
+    pub(crate) store: FlashPageStore<N>,
     /// L2P table of the device, in RAM or on flash.
     pub(crate) mapping: AnyMapping,
     /// Page validity: which flash pages are valid, in RAM or on flash.
@@ -64,15 +66,15 @@ pub struct Ftl<N> {
     /// State of recycling (reviving dead pages); `None` if the design does not recycle.
     pub(crate) recycle: Option<Box<RecycleState>>,
     /// State of sharing (several logical pages mapped to one stored page); `None` if the design cannot share pages.
-    pub(crate) sharing: Option<Box<Sharing>>,
+    pub(crate) sharing: Option<Box<PageSharingState>>,
     /// State of delta encoding; `None` if the design has no deltas.
     pub(crate) delta: Option<Box<DeltaState>>,
     /// State of compression, with the table of compressed chunks; `None` if the design does not compress.
     pub(crate) compression: Option<Box<CompressionState>>,
     /// Limit of the controller RAM for the tables of content mechanisms; `u64::MAX` means no limit.
     pub(crate) content_table_limit_bytes: u64,
-    /// Maximum number of records of content mechanisms (bound pages, chunks, deltas) in NVRAM; `u64::MAX` if NVRAM has
-    /// room for all possible records.
+    /// Maximum number of records of content mechanisms (logical pages mapped without a program, chunks, deltas) in
+    /// NVRAM; `u64::MAX` if NVRAM has room for all possible records.
     pub(crate) content_record_limit: u64,
     /// Content mechanisms without state (such as the elimination of silent writes) that the design has or that are on.
     pub(crate) stateless_mechanisms: StatelessMechanisms,
@@ -89,8 +91,9 @@ pub struct Ftl<N> {
     /// Pages that recovery reads of each block of the device: the spare areas of all pages, the head and tail pages, or
     /// mainly the first pages.
     pub(crate) recovery_block_scan: RecoveryBlockScan,
-    /// Whether a recovery may have left valid counts of blocks that are too high, even for a lazy map (which reports
-    /// invalid pages late). If GC then finds no victim, it counts the valid pages anew.
+    /// Whether the valid counts of some blocks may be higher than they ever are in normal operation, because a recovery
+    /// could not restore them. (Those of a lazy map, which reports invalid pages late, are always somewhat too high.)
+    /// If GC then finds no victim, it recounts the valid pages.
     pub(crate) may_valid_counts_be_too_high: bool,
     /// Whether this device has run a recovery by backward scan (from the newest data pages back). Audits then accept
     /// valid counts that are too high.
@@ -106,9 +109,9 @@ pub struct Ftl<N> {
 /// room for metadata is made, that is, at every host request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ValidityFlushLimits {
-    /// Maximum number of superseded versions of translation pages that are retained before the RAM buffer of the
-    /// validity store is written.
-    pub(crate) max_retained_translation_pages: usize,
+    /// Maximum number of superseded versions of translation pages that are retained for recovery. If there are more,
+    /// the RAM buffer of the validity store is written, which makes them obsolete.
+    pub(crate) max_retained_translation_page_versions: usize,
     /// Maximum number of page programs between two writes of the RAM buffer of the validity store.
     pub(crate) max_programs_between_validity_flushes: u64,
 }
@@ -117,13 +120,13 @@ impl<N: Nand> Ftl<N> {
     /// Creates a formatted (empty) device of `logical_pages` pages on an erased medium.
     ///
     /// # Errors
-    /// [`Error::NoSpareSpace`] if data, metadata and the GC reserve do not fit; other variants if options contradict
-    /// each other.
+    /// [`Error::TooFewPhysicalPages`] if data, metadata and the GC reserve do not fit; other variants if options
+    /// contradict each other.
     pub fn new(nand: N, logical_pages: u32, parts: &Parts) -> Result<Self> {
         let order = parts.gc.wear.free_block_order();
         let store = match parts.recovery_block_scan {
-            RecoveryBlockScan::OobScan | RecoveryBlockScan::FirstPages => Store::new(nand, order),
-            RecoveryBlockScan::HeadTail => Store::with_heads_and_tails(nand, order)?,
+            RecoveryBlockScan::OobScan | RecoveryBlockScan::FirstPages => FlashPageStore::new(nand, order),
+            RecoveryBlockScan::HeadTail => FlashPageStore::with_head_and_tail_pages(nand, order)?,
         };
         parts.require_compatible()?;
         let mapping = Self::new_mapping(&store, logical_pages, parts)?;
@@ -139,7 +142,8 @@ impl<N: Nand> Ftl<N> {
         let recycle =
             recycle.map(|design| RecycleState::new(&store, logical_pages, design, is_alone)).transpose()?;
         let sharing = parts.content.sharing;
-        let sharing = sharing.map(|design| Sharing::new(&store, logical_pages, design)).transpose()?;
+        let sharing =
+            sharing.map(|design| PageSharingState::new(&store, logical_pages, design)).transpose()?;
         let delta = parts.content.delta.map(|design| {
             DeltaState::new(
                 &store,
@@ -161,7 +165,7 @@ impl<N: Nand> Ftl<N> {
             sharing: sharing.map(Box::new),
             delta: delta.map(Box::new),
             compression: compression.map(Box::new),
-            content_table_limit_bytes: parts.content.table_limit_bytes.unwrap_or(u64::MAX),
+            content_table_limit_bytes: parts.content.content_tables_ram_limit_bytes.unwrap_or(u64::MAX),
             content_record_limit: u64::MAX,
             stateless_mechanisms: StatelessMechanisms {
                 in_design: parts.content.stateless_mechanisms,
@@ -175,7 +179,7 @@ impl<N: Nand> Ftl<N> {
             pages_remapped_by_last_command: 0,
         };
         ftl.flush_limits = ValidityFlushLimits {
-            max_retained_translation_pages: ftl.max_retained_translation_pages(),
+            max_retained_translation_page_versions: ftl.max_retained_translation_page_versions(),
             max_programs_between_validity_flushes: ftl.max_programs_between_validity_flushes(),
         };
         ftl.configure_store_for_flash_metadata();
@@ -193,61 +197,61 @@ impl<N: Nand> Ftl<N> {
                 && parts.recovery_block_scan != RecoveryBlockScan::FirstPages
                 && (ftl.sharing.is_some() || ftl.recycle.is_some())
             {
-                stage.track_flash_deltas_and_forbid_binds();
+                stage.track_flash_deltas_and_forbid_mapping_without_program();
             }
         }
         if parts.persistence == Persistence::NvramMap
             && let Some(AnyReverseMap::Ideal(reverse_map)) =
                 ftl.sharing.as_mut().map(|sharing| &mut sharing.reverse_map)
         {
-            reverse_map.account_entries_as_rebuilt();
+            reverse_map.count_ram_of_entries_as_rebuilt_by_recovery();
         }
         if let Some(stage) = &mut ftl.compression {
-            stage.limit_excess_pages_by_spare_pages(spare_pages);
+            stage.limit_excess_chunk_pages_by_spare_pages(spare_pages);
             if parts.persistence == Persistence::NvramMap {
                 stage.defer_reuse_of_freed_chunk_numbers();
                 stage.exclude_flash_directories_from_ram_bytes();
             }
         }
         if parts.recovery_block_scan == RecoveryBlockScan::FirstPages {
-            ftl.enable_recovery_notes(parts)?;
+            ftl.enable_nvram_validity_notes(parts)?;
         }
         ftl.set_victim_policy(parts.gc.policy);
         Ok(ftl)
     }
 
-    /// Makes the device keep what a recovery needs that reads only the first page of most blocks. These are notes and
-    /// records of content mechanisms in NVRAM, after the words of the map, and bind marks (bit of a mapping without a
-    /// program) in map entries.
-    fn enable_recovery_notes(&mut self, parts: &Parts) -> Result<()> {
+    /// Makes the device keep the data that allow recovery to read only the first page of most blocks: notes and records
+    /// of content mechanisms in NVRAM, after the words of the map, and a bit in map entries that marks mappings without
+    /// a program.
+    fn enable_nvram_validity_notes(&mut self, parts: &Parts) -> Result<()> {
         let geometry = self.store.geometry();
-        let (flash_pages, units) = (geometry.pages(), parts.max_units(geometry));
-        if units > MAX_UNITS_WITH_BIND_MARK {
+        let (flash_pages, units) = (geometry.pages(), parts.max_stored_units(geometry));
+        if units > MAX_UNITS_WITH_MARKED_MAP_ENTRIES {
             return Err(Error::InvalidOptions(format!(
                 "recovery.blocks=first-pages supports at most {} flash pages on this design, because map entries then have 31 \
                  bits, but the device has {flash_pages}: set recovery.blocks=oob-scan, or lower device.blocks_per_plane or \
                  device.pages_per_block",
-                MAX_UNITS_WITH_BIND_MARK * flash_pages / units
+                MAX_UNITS_WITH_MARKED_MAP_ENTRIES * flash_pages / units
             )));
         }
         let words = parts.total_nvram_bytes(geometry, self.logical_pages) / 8;
         let max_records = parts.content_record_capacity(geometry, self.logical_pages);
-        let first_record_word = words - content_record_words(max_records);
-        let first_note_word = first_record_word - recovery_note_words(geometry);
-        self.store.enable_recovery_notes(first_note_word as usize)?;
+        let first_record_word = words - content_record_nvram_words(max_records);
+        let first_note_word = first_record_word - validity_note_nvram_words(geometry);
+        self.store.enable_nvram_validity_notes(first_note_word as usize)?;
         self.store.enable_content_records(first_record_word as usize, max_records)?;
         if let Some(limit) = parts.content_record_limit().filter(|&limit| limit <= max_records) {
             self.content_record_limit = limit;
         }
         if let Some(map) = self.mapping.as_demand_paged_mut() {
-            map.enable_bind_marks();
+            map.mark_entries_mapped_without_program();
         }
         Ok(())
     }
 
     /// Creates the empty L2P table that the design requires: in RAM, in RAM with a copy in NVRAM, or on flash with a
     /// cache.
-    fn new_mapping(store: &Store<N>, logical_pages: u32, parts: &Parts) -> Result<AnyMapping> {
+    fn new_mapping(store: &FlashPageStore<N>, logical_pages: u32, parts: &Parts) -> Result<AnyMapping> {
         let page_bytes = store.geometry().page_bytes;
         Ok(match parts.mapping {
             MappingPart::Flat if parts.persistence == Persistence::NvramMap => {
@@ -276,8 +280,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the number of valid pages that the device may hold in addition to its logical pages, or
-    /// [`Error::NoSpareSpace`] if it has too few physical pages. With too few, every closed block could be full of
-    /// valid pages when a write needs room.
+    /// [`Error::TooFewPhysicalPages`] if it has too few physical pages. With too few, every closed block could be full
+    /// of valid pages when a write needs room.
     fn require_and_count_spare_pages(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
         let block_pages = self.store.data_pages_per_block() as u64;
@@ -287,13 +291,13 @@ impl<N: Nand> Ftl<N> {
         let usable_pages = (good * block_pages).saturating_sub(reserve_pages);
         if self.logical_pages == 0 || self.logical_pages as u64 > usable_pages {
             let reverse_map = self.sharing.as_ref().map(|sharing| &sharing.reverse_map);
-            return Err(Error::NoSpareSpace {
+            return Err(Error::TooFewPhysicalPages {
                 logical_pages: self.logical_pages.into(),
                 physical_pages: good * block_pages,
                 reserve_pages,
                 metadata_pages,
                 usable_pages,
-                has_flash_log: matches!(reverse_map, Some(AnyReverseMap::FlashLog(_))),
+                has_reverse_map_log_on_flash: matches!(reverse_map, Some(AnyReverseMap::FlashLog(_))),
             });
         }
         Ok(usable_pages - self.logical_pages as u64)
@@ -319,7 +323,7 @@ impl<N: Nand> Ftl<N> {
     pub fn max_metadata_pages(&self) -> u64 {
         let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.max_metadata_pages());
         let held = if self.persistence.recovery_compares_map_versions() {
-            self.max_retained_translation_pages() as u64
+            self.max_retained_translation_page_versions() as u64
         } else {
             0
         };
@@ -360,8 +364,8 @@ impl<N: Nand> Ftl<N> {
             map.clear_journal_counts();
         }
         match &mut self.validity {
-            AnyValidityStore::Log(log) => log.clear_counts(),
-            AnyValidityStore::Gecko(gecko) => gecko.clear_counts(),
+            AnyValidityStore::Log(log) => log.clear_operation_counts(),
+            AnyValidityStore::Gecko(gecko) => gecko.clear_operation_counts(),
             AnyValidityStore::Ram(_) | AnyValidityStore::Bitmap(_) => {}
         }
         if let Some(recycle) = &mut self.recycle {
@@ -378,17 +382,17 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the device's store: block allocation, block table, list of flash operations, and the medium (flash and
     /// NVRAM).
-    pub fn store(&self) -> &Store<N> {
+    pub fn store(&self) -> &FlashPageStore<N> {
         &self.store
     }
 
     /// Returns the device's store for changes: to collect flash operations, or to inject faults into the medium.
-    pub fn store_mut(&mut self) -> &mut Store<N> {
+    pub fn store_mut(&mut self) -> &mut FlashPageStore<N> {
         &mut self.store
     }
 
     /// Consumes the FTL and returns its store (block allocation and medium). All other RAM state of the FTL is dropped.
-    pub fn into_store(self) -> Store<N> {
+    pub fn into_store(self) -> FlashPageStore<N> {
         self.store
     }
 
@@ -410,7 +414,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns whether the design has a content mechanism, so that each write needs the fingerprint of its content.
     #[inline]
-    pub fn has_content_stage(&self) -> bool {
+    pub fn has_content_mechanisms(&self) -> bool {
         self.has_content_mechanism_with_state() || self.stateless_mechanisms.in_design != MechanismSet::NONE
     }
 
@@ -427,8 +431,8 @@ impl<N: Nand> Ftl<N> {
         self.sharing.as_ref().is_some_and(|sharing| sharing.can_map_without_program())
     }
 
-    /// Returns the number of reverse-map entries (records of binds and trims) that are not superseded; 0 without a
-    /// reverse map.
+    /// Returns the number of reverse-map entries (records of mappings without a program, and of trims) that are not
+    /// superseded; 0 without a reverse map.
     pub fn valid_reverse_map_entries(&self) -> u64 {
         self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.valid_entry_count())
     }
@@ -467,7 +471,7 @@ impl<N: Nand> Ftl<N> {
         &self.collector.options
     }
 
-    /// Replaces the policy by which GC chooses victims at run time.
+    /// Replaces the policy by which GC chooses victims, while the drive runs.
     pub fn set_victim_policy(&mut self, policy: VictimPolicy) {
         let options = GcOptions { policy, ..self.collector.options };
         let own = self.collector.user_policy.take();
@@ -480,8 +484,8 @@ impl<N: Nand> Ftl<N> {
 
     /// Installs a user-supplied policy that chooses GC victims in place of the built-in policy; `None` restores the
     /// built-in policy. The user's policy is not called if only a greedy choice is safe (at most
-    /// [`GcOptions::urgent_free_blocks`] free blocks), nor for blocks of metadata that [`MetadataGcRule::WhenEmpty`]
-    /// collects.
+    /// [`GcOptions::urgent_gc_up_to_free_blocks`] free blocks), nor for blocks of metadata that
+    /// [`MetadataGcRule::WhenAllPagesInvalid`] collects.
     pub fn set_user_victim_policy(&mut self, policy: Option<UserVictimPolicy>) {
         self.collector.user_policy = policy;
     }
@@ -505,7 +509,7 @@ impl<N: Nand> Ftl<N> {
         let mut parts = self.mapping.ram_bytes_by_structure();
         parts.extend(self.validity.ram_bytes_by_structure());
         parts.push(("block table", self.store.blocks().ram_bytes()));
-        parts.extend(self.store.tail_ram_bytes().map(|bytes| ("tails of open blocks", bytes)));
+        parts.extend(self.store.unwritten_tail_page_ram_bytes().map(|bytes| ("tails of open blocks", bytes)));
         parts.extend(self.collector.options.wear.ram_bytes_by_structure(self.store.blocks().len()));
         if let Some(stage) = &self.recycle {
             parts.extend(stage.recycler.ram_bytes_by_structure());
@@ -543,9 +547,9 @@ fn require_nvram_map_options(parts: &Parts, spare_bytes: u32) -> Result<()> {
 /// Returns the fingerprint of the content of `unit`, a physical page or a member of a compressed chunk.
 #[inline]
 pub(crate) fn stored_fingerprint<N: Nand>(
-    store: &Store<N>,
+    store: &FlashPageStore<N>,
     compression: Option<&CompressionState>,
-    unit: Unit,
+    unit: StoredUnit,
 ) -> Fingerprint {
     match compression {
         Some(stage) if !is_flash_page(unit, store.geometry().pages()) => stage.member_fingerprint(unit),

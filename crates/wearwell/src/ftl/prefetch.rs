@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 
-use crate::address::{Lpn, OptionalAddress, Ppn, Unit, chunk_and_member_of, is_flash_page};
+use crate::address::{Lpn, OptionalAddress, Ppn, StoredUnit, chunk_and_member_of, is_flash_page};
 use crate::data::Fingerprint;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, DemandPagedMap, RamMap};
@@ -11,11 +11,10 @@ use crate::nand::Nand;
 use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, load_into_cpu_cache};
 
 impl<N: Nand> Ftl<N> {
-    /// Prefetches the entries of map, page validity and content tables that host writes to the logical pages `upcoming`
-    /// will need, so that their cache misses overlap. `fingerprints` are those of the contents to be written; empty if
-    /// unknown.
+    /// Prefetches into the CPU cache the entries of map, page validity and content tables that host writes to the
+    /// logical pages `upcoming` will need. `fingerprints` are those of the contents to be written; empty if unknown.
     #[inline]
-    pub fn prefetch_writes(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
+    pub fn prefetch_table_entries_for_writes(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
         match &self.mapping {
             AnyMapping::Flat(map) => {
                 upcoming.chunks(HOST_WRITES_PER_PREFETCH).for_each(|lpns| self.prefetch_ram_map(map, lpns));
@@ -32,7 +31,9 @@ impl<N: Nand> Ftl<N> {
             }
         }
         if let Some(stage) = &self.delta {
-            upcoming.chunks(HOST_WRITES_PER_PREFETCH).for_each(|lpns| stage.prefetch_writes(lpns));
+            upcoming
+                .chunks(HOST_WRITES_PER_PREFETCH)
+                .for_each(|lpns| stage.prefetch_table_entries_for_writes(lpns));
         }
         if !fingerprints.is_empty() {
             self.prefetch_content_lookups(fingerprints);
@@ -45,10 +46,12 @@ impl<N: Nand> Ftl<N> {
     pub fn prefetch_reads(&self, upcoming: &[Lpn]) {
         let pages = self.store.geometry().pages();
         for lpns in upcoming.chunks(HOST_WRITES_PER_PREFETCH) {
-            let units: ArrayVec<Unit, HOST_WRITES_PER_PREFETCH> = match &self.mapping {
+            let units: ArrayVec<StoredUnit, HOST_WRITES_PER_PREFETCH> = match &self.mapping {
                 AnyMapping::Flat(map) => lpns.iter().filter_map(|&lpn| map.get(lpn)).collect(),
-                AnyMapping::Cached(map) => map.prefetch_updates(&self.store, lpns),
-                AnyMapping::Journalled(map) => map.demand_paged_map().prefetch_updates(&self.store, lpns),
+                AnyMapping::Cached(map) => map.prefetch_entries_for_updates(&self.store, lpns),
+                AnyMapping::Journalled(map) => {
+                    map.demand_paged_map().prefetch_entries_for_updates(&self.store, lpns)
+                }
             };
             let places = units.iter().filter(|&&unit| is_flash_page(unit, pages)).map(|unit| Ppn(unit.0));
             let spare = |place| {
@@ -62,10 +65,10 @@ impl<N: Nand> Ftl<N> {
     /// replaced pages.
     #[inline]
     fn prefetch_ram_map(&self, map: &RamMap, lpns: &[Lpn]) {
-        let mut units = [Unit(0); HOST_WRITES_PER_PREFETCH];
+        let mut units = [StoredUnit(0); HOST_WRITES_PER_PREFETCH];
         let units = &mut units[..lpns.len()];
         for (unit, &lpn) in units.iter_mut().zip(lpns) {
-            *unit = map.get(lpn).unwrap_or(Unit(0));
+            *unit = map.get(lpn).unwrap_or(StoredUnit(0));
         }
         self.prefetch_replaced_pages(lpns, units);
     }
@@ -74,8 +77,8 @@ impl<N: Nand> Ftl<N> {
     /// replaced pages.
     #[inline(never)]
     fn prefetch_demand_paged_map(&self, map: &DemandPagedMap, lpns: &[Lpn]) {
-        let mut units = map.prefetch_updates(&self.store, lpns);
-        units.iter_mut().filter(|unit| **unit == Unit::NONE).for_each(|unit| *unit = Unit(0));
+        let mut units = map.prefetch_entries_for_updates(&self.store, lpns);
+        units.iter_mut().filter(|unit| **unit == StoredUnit::NONE).for_each(|unit| *unit = StoredUnit(0));
         if !units.is_empty() {
             self.prefetch_replaced_pages(lpns, &units);
         }
@@ -84,7 +87,7 @@ impl<N: Nand> Ftl<N> {
     /// Prefetches the validity and the content-table entries of `units`, where the contents of `lpns` are stored now:
     /// coming writes replace them. Logical pages without content have unit 0.
     #[inline]
-    fn prefetch_replaced_pages(&self, lpns: &[Lpn], units: &[Unit]) {
+    fn prefetch_replaced_pages(&self, lpns: &[Lpn], units: &[StoredUnit]) {
         let pages = self.store.geometry().pages();
         let mut places = [Ppn(0); HOST_WRITES_PER_PREFETCH];
         let places = &mut places[..lpns.len()];
@@ -112,7 +115,7 @@ impl<N: Nand> Ftl<N> {
     /// will need, so that their cache misses overlap. Never inlined: devices without content mechanisms are faster if
     /// their loop does not contain this code.
     #[inline(never)]
-    fn prefetch_content_tables(&self, lpns: &[Lpn], units: &[Unit], places: &[Ppn]) {
+    fn prefetch_content_tables(&self, lpns: &[Lpn], units: &[StoredUnit], places: &[Ppn]) {
         let mut contents = [Fingerprint::default(); HOST_WRITES_PER_PREFETCH];
         let contents = &mut contents[..lpns.len()];
         for (content, &unit) in contents.iter_mut().zip(units) {
@@ -121,7 +124,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &self.compression {
             let pages = self.store.geometry().pages();
             let members = units.iter().copied().filter(|&unit| !is_flash_page(unit, pages));
-            stage.prefetch_member_drops(members.clone());
+            stage.prefetch_for_removal_of_chunk_members(members.clone());
             self.store.prefetch_chunk_records(members.map(|unit| chunk_and_member_of(unit, pages).0));
         }
         if let Some(stage) = &self.recycle {
@@ -131,7 +134,7 @@ impl<N: Nand> Ftl<N> {
             }
         }
         if let Some(sharing) = &self.sharing {
-            sharing.prefetch(lpns, units, contents);
+            sharing.prefetch_sharing_table_entries(lpns, units, contents);
         }
     }
 

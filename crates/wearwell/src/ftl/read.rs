@@ -1,7 +1,7 @@
 //! The host read path: reads a logical page, a run of logical pages, or a unit (physical page or member of a compressed
 //! chunk).
 
-use crate::address::{Lpn, Ppn, Unit, is_flash_page};
+use crate::address::{Lpn, Ppn, StoredUnit, is_flash_page};
 use crate::data::Fingerprint;
 use crate::error::{Error, Result};
 use crate::ftl::{Ftl, stored_fingerprint};
@@ -99,7 +99,7 @@ impl<N: Nand> Ftl<N> {
     /// unmapped. On a device that is full or has lost a metadata page, which cannot write translation pages any more,
     /// the look-up writes and caches nothing, so that reads still work.
     #[inline]
-    fn look_up_unit(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
+    fn look_up_unit(&mut self, lpn: Lpn) -> Result<Option<StoredUnit>> {
         match self.make_room_for_metadata() {
             Ok(()) => self.mapping.lookup(&mut self.store, lpn),
             Err(error) if matches!(error, Error::Full { .. }) || error.is_media_error() => {
@@ -111,7 +111,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Reads the content of `lpn`, which is stored in `place`, into `into`, and applies the delta of the page if there
     /// is one. Returns `false` if `place` is `None`: nothing is stored, and the page reads as zeros.
-    fn read_stored_page(&mut self, lpn: Lpn, place: Option<Unit>, into: &mut [u8]) -> Result<bool> {
+    fn read_stored_page(&mut self, lpn: Lpn, place: Option<StoredUnit>, into: &mut [u8]) -> Result<bool> {
         let Some(unit) = place else {
             into.fill(0);
             return Ok(false);
@@ -135,7 +135,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Reads the content of a unit: a physical page, or a logical page stored in a compressed chunk (chunk member).
     #[inline]
-    pub(crate) fn read_unit(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
+    pub(crate) fn read_unit(&mut self, unit: StoredUnit, into: &mut [u8], cause: Cause) -> Result<()> {
         if self.compression.is_some() && !is_flash_page(unit, self.store.geometry().pages()) {
             return self.read_chunk_member(unit, into, cause);
         }
@@ -145,7 +145,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the fingerprint of the content of `unit`. It is read from the OOB of a physical page, or from the chunk
     /// table for a member of a compressed chunk.
     #[inline]
-    pub(crate) fn fingerprint_of_unit(&self, unit: Unit) -> Fingerprint {
+    pub(crate) fn fingerprint_of_unit(&self, unit: StoredUnit) -> Fingerprint {
         stored_fingerprint(&self.store, self.compression.as_deref(), unit)
     }
 

@@ -48,10 +48,9 @@ impl<N: Nand> Ftl<N> {
         self.remap_by_writing(target, source, mode)
     }
 
-    /// Writes a page that could not be bound (mapped to stored content without a program). Does not try deduplication,
-    /// which would find the stored page to which the bind just failed. The new copy serves later writes of this
-    /// content.
-    pub(crate) fn write_instead_of_bind(
+    /// Writes a page that could not be mapped to stored content without a program. Does not try deduplication, which
+    /// would find the same stored page again. The new copy serves later writes of this content.
+    pub(crate) fn write_after_failed_mapping_without_program(
         &mut self,
         lpn: Lpn,
         content: Content<'_>,
@@ -75,7 +74,7 @@ impl<N: Nand> Ftl<N> {
             return self.trim(target);
         }
         let identity = self.current_fingerprint_of(source, &page)?.unwrap_or(Fingerprint::ZERO_PAGE);
-        self.write_instead_of_bind(target, Content::of_page(&page, identity), identity)?;
+        self.write_after_failed_mapping_without_program(target, Content::of_page(&page, identity), identity)?;
         if mode == RemapMode::Relocate { self.trim(source) } else { Ok(()) }
     }
 }

@@ -17,7 +17,7 @@
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use crate::address::{Lpn, Ppn, RemapMode, Unit};
+use crate::address::{Lpn, Ppn, RemapMode, StoredUnit};
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -58,10 +58,11 @@ impl RemapRanges {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Maps `pages` logical pages from `target` on to the contents of the pages from `source` on, as if the source
-    /// range had been copied aside first. [`RemapMode::Relocate`] deallocates the sources that are not targets too. The
-    /// command is atomic if the design has atomic commands. Otherwise it is executed page by page, and after an error
-    /// the pages before the failed one stay remapped.
+    /// Maps `pages` logical pages, beginning with `target`, to the contents of as many logical pages, beginning with
+    /// `source`. Overlapping ranges behave as if the source range had been copied to a buffer first.
+    /// [`RemapMode::Relocate`] deallocates the source pages that are not also target pages. The command is atomic if
+    /// the design has atomic commands. Otherwise it is executed page by page, and after an error the pages before the
+    /// failed one stay remapped.
     ///
     /// # Errors
     /// Those of [`Ftl::remap_page`]; [`Error::NotAtomic`] for an atomic command that cannot be recorded as a whole and
@@ -95,11 +96,12 @@ impl<N: Nand> Ftl<N> {
         let last = Lpn(remap.first_target.max(remap.first_source).0.saturating_add(remap.page_count - 1));
         self.require_in_range(last)?;
         while let Some(source) = self.source_at_referrer_limit(remap) {
-            self.store.stats.binds_demoted_by_max_referrers += 1;
+            self.store.stats.writes_due_to_max_referrers += 1;
             self.rewrite_unshared(source)?;
         }
         self.retry_after_program_failure(Self::make_room_for_metadata)?;
-        let places: Vec<Option<Unit>> = remap.sources().map(|lpn| self.mapping.lookup_in_ram(lpn)).collect();
+        let places: Vec<Option<StoredUnit>> =
+            remap.sources().map(|lpn| self.mapping.lookup_in_ram(lpn)).collect();
         self.record_remap_in_reverse_map(remap, &places)?;
         self.apply_remap_to_map(remap, &places)
     }
@@ -108,7 +110,7 @@ impl<N: Nand> Ftl<N> {
     /// to it) than are allowed; the referrers that earlier sources of the command add are counted.
     fn source_at_referrer_limit(&self, remap: RemapRanges) -> Option<Lpn> {
         let sharing = self.sharing.as_ref()?;
-        let mut added: HashMap<Unit, u32, FxBuildHasher> = HashMap::default();
+        let mut added: HashMap<StoredUnit, u32, FxBuildHasher> = HashMap::default();
         remap.sources().find(|&source| {
             let Some(unit) = self.mapping.lookup_in_ram(source) else { return false };
             let added = added.entry(unit).or_default();
@@ -124,14 +126,18 @@ impl<N: Nand> Ftl<N> {
         self.read(lpn, &mut page)?;
         let identity = self.current_fingerprint_of(lpn, &page)?.unwrap_or(Fingerprint::ZERO_PAGE);
         self.retry_after_program_failure(|ftl| {
-            ftl.write_instead_of_bind(lpn, Content::of_page(&page, identity), identity)
+            ftl.write_after_failed_mapping_without_program(lpn, Content::of_page(&page, identity), identity)
         })
     }
 
     /// Records an atomic remap command in the reverse map; the last store of its last entry is the commit point.
     /// `places` are the physical pages of the sources. Fails with [`Error::NotAtomic`] if the reverse map has too
     /// little room.
-    fn record_remap_in_reverse_map(&mut self, remap: RemapRanges, places: &[Option<Unit>]) -> Result<()> {
+    fn record_remap_in_reverse_map(
+        &mut self,
+        remap: RemapRanges,
+        places: &[Option<StoredUnit>],
+    ) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { unreachable!("only sharing has atomic commands") };
         let places: Vec<Option<Ppn>> = places.iter().map(|place| place.map(|unit| Ppn(unit.0))).collect();
@@ -145,7 +151,7 @@ impl<N: Nand> Ftl<N> {
             let source = (place.is_some() && remap.deallocates_source(source)).then_some(source);
             entries.push(ReverseMapEntry {
                 lpn,
-                bound_ppn: place,
+                mapped_ppn: place,
                 relocation_source_or_range_end: source,
                 sequence_number: store.take_next_sequence_number(),
             });
@@ -160,7 +166,7 @@ impl<N: Nand> Ftl<N> {
     /// Updates the L2P map for an atomic remap command whose reverse-map entries are already recorded. New referrers of
     /// a physical page (logical pages mapped to it) are counted before old ones are released, because a page may gain
     /// and lose referrers in one command.
-    fn apply_remap_to_map(&mut self, remap: RemapRanges, places: &[Option<Unit>]) -> Result<()> {
+    fn apply_remap_to_map(&mut self, remap: RemapRanges, places: &[Option<StoredUnit>]) -> Result<()> {
         let Some(sharing) = &mut self.sharing else { unreachable!("only sharing has atomic commands") };
         places.iter().flatten().for_each(|&unit| sharing.reference_counts.add_referrer(unit));
         for (target, &place) in remap.targets().zip(places) {
@@ -171,7 +177,7 @@ impl<N: Nand> Ftl<N> {
                 stats.host_page_trims += 1;
             } else {
                 stats.remapped_pages += 1;
-                self.sharing.as_mut().expect("it binds").mark_bound(target);
+                self.sharing.as_mut().expect("it binds").mark_mapped_without_program(target);
             }
         }
         for (source, _) in remap

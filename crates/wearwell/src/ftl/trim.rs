@@ -56,8 +56,8 @@ impl<N: Nand> Ftl<N> {
         self.retry_after_program_failure(Self::make_room_for_metadata)
     }
 
-    /// Deallocates `lpn` in the map. `is_recorded` is whether the trim needs no further record; if `false`, a mapped
-    /// page is overwritten with zeros instead.
+    /// Deallocates `lpn` in the map. `is_recorded` states whether the trim is already durable or need not be. If it is
+    /// `false`, a mapped page is overwritten with zeros instead.
     fn trim_page(&mut self, lpn: Lpn, is_recorded: bool) -> Result<()> {
         self.make_room_for_metadata()?;
         if !is_recorded && self.mapping.lookup_without_caching(&mut self.store, lpn)?.is_some() {

@@ -3,8 +3,8 @@
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
-use crate::address::{Lpn, Ppn, Unit, is_flash_page};
-use crate::content::{HostWrite, OfferResult};
+use crate::address::{Lpn, Ppn, StoredUnit, is_flash_page};
+use crate::content::{ContentMechanismsResult, HostWrite};
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
 use crate::ftl::{Ftl, stored_fingerprint};
@@ -61,11 +61,12 @@ impl<N: Nand> Ftl<N> {
             self.split_wasteful_chunks()?;
         }
         let pool = self.make_room_for_write()?;
-        if !self.has_content_stage() {
+        if !self.has_content_mechanisms() {
             return self.append_and_map_host_page(lpn, pool, content, Fingerprint::default());
         }
-        let write = HostWrite { lpn, pool, content, fingerprint: self.fingerprint_and_count_hash(&content) };
-        let OfferResult { is_complete, receiving_mechanism_count: seen } =
+        let write =
+            HostWrite { lpn, pool, content, fingerprint: self.compute_fingerprint_and_count_hash(&content) };
+        let ContentMechanismsResult { is_complete, receiving_mechanism_count: seen } =
             self.offer_to_mechanisms(&write)?;
         if !is_complete {
             self.append_and_map_host_page(lpn, pool, content, write.fingerprint)?;
@@ -74,10 +75,10 @@ impl<N: Nand> Ftl<N> {
         self.do_work_after_write_in_mechanisms(seen)
     }
 
-    /// Returns the fingerprint of a page to be written. Counts one hashed page if this design looks up fingerprints,
-    /// even if both deduplication and recycling use the hash.
+    /// Returns the fingerprint of a page to be written. If this design looks up fingerprints, counts one hashed page;
+    /// deduplication and recycling use the same hash.
     #[inline]
-    fn fingerprint_and_count_hash(&mut self, content: &Content<'_>) -> Fingerprint {
+    fn compute_fingerprint_and_count_hash(&mut self, content: &Content<'_>) -> Fingerprint {
         let fingerprint = content.fingerprint();
         self.store.stats.controller_work.hashed_pages += u64::from(self.must_hash_content(fingerprint));
         fingerprint
@@ -98,7 +99,7 @@ impl<N: Nand> Ftl<N> {
             Ok(old) => old,
             Err(error) => {
                 self.store.stats.unsuccessful_host_programs += 1;
-                self.store.note_maybe_invalid_page(ppn)?;
+                self.store.write_note_of_maybe_invalid_page(ppn)?;
                 self.invalidate_page(ppn);
                 return Err(error);
             }
@@ -108,15 +109,15 @@ impl<N: Nand> Ftl<N> {
             stage.recycler.record_page_programmed(lpn, ppn);
         }
         self.release_reference(lpn, old);
-        self.index_or_mark_unhashed(fingerprint, ppn.into());
+        self.index_fingerprint_or_mark_unhashed(fingerprint, ppn.into());
         Ok(())
     }
 
-    /// Adds a newly stored unit (physical page or member of a compressed chunk) to the content index, the hash table by
-    /// which deduplication finds stored contents. If the content was not hashed, marks the unit so that recycling
-    /// ignores it.
+    /// Adds the content of a newly stored unit (physical page or member of a compressed chunk) to the content index,
+    /// the hash table by which deduplication finds stored contents. If the content was not hashed, marks the unit so
+    /// that recycling ignores it.
     #[inline]
-    pub(crate) fn index_or_mark_unhashed(&mut self, fingerprint: Fingerprint, unit: Unit) {
+    pub(crate) fn index_fingerprint_or_mark_unhashed(&mut self, fingerprint: Fingerprint, unit: StoredUnit) {
         if self.sharing.is_none() && self.recycle.is_none() {
             return;
         }
@@ -130,7 +131,7 @@ impl<N: Nand> Ftl<N> {
     /// Adds a newly stored unit (physical page or member of a compressed chunk) to the content index of deduplication,
     /// if the device has one.
     #[inline(never)]
-    fn insert_into_content_index(&mut self, fingerprint: Fingerprint, unit: Unit) {
+    fn insert_into_content_index(&mut self, fingerprint: Fingerprint, unit: StoredUnit) {
         let Self { sharing, store, compression, .. } = self;
         if let Some(index) = sharing.as_mut().and_then(|sharing| sharing.content_index.as_mut()) {
             index.insert(fingerprint, unit, |unit| stored_fingerprint(store, compression.as_deref(), unit));
@@ -140,7 +141,7 @@ impl<N: Nand> Ftl<N> {
     /// Marks a physical page that was just programmed as not hashed: recycling cannot find this page by its content
     /// after it is invalidated.
     #[cold]
-    fn mark_unhashed(&mut self, unit: Unit) {
+    fn mark_unhashed(&mut self, unit: StoredUnit) {
         if let Some(stage) = &mut self.recycle
             && is_flash_page(unit, self.store.geometry().pages())
         {

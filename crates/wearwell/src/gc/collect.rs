@@ -7,8 +7,8 @@
 //!
 //! Invariant: emptying a victim appends fewer pages than it frees (for static wear leveling: as many). So one free
 //! block per pool is always enough, and collection never recurses. Each valid page is copied once. Only if the reverse
-//! map has no room for the entries of a victim more pages are needed; [`Ftl::prepare_and_check_emptying`] counts them
-//! first.
+//! map has no room for the entries of a victim more pages are needed;
+//! [`Ftl::load_entries_and_check_if_block_can_be_emptied`] counts them first.
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::content::delta::DeltaState;
@@ -26,13 +26,13 @@ use crate::validity::ValidityStore;
 
 impl<N: Nand> Ftl<N> {
     /// Collects one victim in the background (idle time), in the first pool (set of planes) with fewer free blocks than
-    /// [`GcOptions::background_free_blocks`](crate::gc::GcOptions::background_free_blocks). Returns `false` if no pool
-    /// has so few, or if GC can free no page. Afterwards makes room for deferred writes of metadata.
+    /// [`GcOptions::background_gc_below_free_blocks`](crate::gc::GcOptions::background_gc_below_free_blocks). Returns
+    /// `false` if no pool has so few, or if GC can free no page. Afterwards makes room for deferred writes of metadata.
     ///
     /// # Errors
     /// The errors of [`Ftl::write`].
     pub fn collect_in_background(&mut self) -> Result<bool> {
-        let threshold = self.collector.options.background_free_blocks;
+        let threshold = self.collector.options.background_gc_below_free_blocks;
         let short = (0..self.store.allocation_pools()).find(|&pool| self.store.free_blocks(pool) < threshold);
         let Some(pool) = short else { return Ok(false) };
         self.retry_after_program_failure(|ftl| {
@@ -55,8 +55,9 @@ impl<N: Nand> Ftl<N> {
         self.store.prefetch_block(victim);
         self.store.stats.gc_victims += 1;
         let holds_deltas = self.store.blocks().kind(victim) == PageKind::Delta;
-        self.store.stats.gc_delta_victims += u64::from(holds_deltas);
-        self.store.stats.gc_metadata_victims += u64::from(!self.store.blocks().kind(victim).is_host_data());
+        self.store.stats.gc_victims_with_deltas += u64::from(holds_deltas);
+        self.store.stats.gc_victims_with_metadata +=
+            u64::from(!self.store.blocks().kind(victim).is_host_data());
         self.empty_and_erase(victim, pool, Cause::Gc)?;
         if let Some(cold) = self.collector.find_block_to_move_for_wear(&mut self.store, pool)
             && self.may_move_for_wear(cold, pool)?
@@ -83,7 +84,7 @@ impl<N: Nand> Ftl<N> {
         let Self { store, recycle, delta, .. } = self;
         let (blocks, now) = (store.blocks(), store.last_sequence());
         let figures: Vec<(BlockId, f64)> = if rule == VictimRule::Policy {
-            let dirtiness = DirtinessFunction::new(
+            let dirtiness = BlockDirtinessFunction::new(
                 chooser.policy(),
                 store.geometry(),
                 recycle.as_deref(),
@@ -132,7 +133,7 @@ impl<N: Nand> Ftl<N> {
             while erased < most
                 && let Some(block) = self.store.blocks_mut().block_with_fewest_valid_pages(pool)
                 && self.store.blocks().valid_pages(block) == 0
-                && self.prepare_and_check_emptying(block, 0)?
+                && self.load_entries_and_check_if_block_can_be_emptied(block, 0)?
             {
                 self.store.stats.gc_victims += 1;
                 self.empty_and_erase(block, pool, Cause::Gc)?;
@@ -149,7 +150,7 @@ impl<N: Nand> Ftl<N> {
         let pages = self.mapping.max_metadata_pages_per_access();
         while self.mapping.is_nvram_nearly_full() && self.store.has_room_for_pages(Stream::Translation, pages)
         {
-            self.mapping.write_deferred_step(&mut self.store)?;
+            self.mapping.execute_next_deferred_map_write(&mut self.store)?;
         }
         Ok(())
     }
@@ -158,7 +159,10 @@ impl<N: Nand> Ftl<N> {
     /// the reverse map can record all referrers (logical pages mapped to the block's pages).
     fn may_move_for_wear(&mut self, block: BlockId, pool: u32) -> Result<bool> {
         Ok(self.store.free_blocks(pool) > GC_RESERVE_BLOCKS
-            && self.prepare_and_check_emptying(block, self.store.blocks().max_valid_pages_per_block())?)
+            && self.load_entries_and_check_if_block_can_be_emptied(
+                block,
+                self.store.blocks().max_valid_pages_per_block(),
+            )?)
     }
 
     /// Executes a dirty swap of dual-pool wear leveling: moves the data of `cold` to the worn block `worn`, which was
@@ -181,22 +185,29 @@ impl<N: Nand> Ftl<N> {
     /// page.
     fn choose_collectable_victim(&mut self, pool: u32) -> Result<Option<(BlockId, VictimRule)>> {
         let Some((chosen, rule)) = self.choose_victim(pool)? else { return Ok(None) };
-        if self.prepare_and_check_emptying(chosen, self.max_pages_to_append(chosen, pool))? {
+        if self.load_entries_and_check_if_block_can_be_emptied(
+            chosen,
+            self.max_pages_appended_by_collection(chosen, pool),
+        )? {
             return Ok(Some((chosen, rule)));
         }
         for block in self.store.blocks().closed_blocks_by_valid_count(pool) {
-            let most_pages = self.max_pages_to_append(block, pool);
+            let most_pages = self.max_pages_appended_by_collection(block, pool);
             let gains = self.store.blocks().valid_pages(block) <= most_pages;
-            if block != chosen && gains && self.prepare_and_check_emptying(block, most_pages)? {
-                return Ok(Some((block, VictimRule::FitsReverseMap)));
+            if block != chosen
+                && gains
+                && self.load_entries_and_check_if_block_can_be_emptied(block, most_pages)?
+            {
+                return Ok(Some((block, VictimRule::EntriesFitReverseMap)));
             }
         }
         Ok(None)
     }
 
-    /// Returns the maximum number of pages that GC may append to empty `block`: fewer than the erase of the block frees
-    /// and, if the pool (set of planes) has no free block, at most the free pages of the open block for copies.
-    fn max_pages_to_append(&self, block: BlockId, pool: u32) -> u32 {
+    /// Returns the maximum number of pages that GC may append to open blocks in order to empty `block`: fewer than the
+    /// erase of the block frees and, if the pool (set of planes) has no free block, at most the free pages of the open
+    /// block for copies.
+    fn max_pages_appended_by_collection(&self, block: BlockId, pool: u32) -> u32 {
         let blocks = self.store.blocks();
         let gaining = blocks.max_valid_pages_per_block() - 1;
         if self.store.free_blocks(pool) > 0 {
@@ -214,12 +225,14 @@ impl<N: Nand> Ftl<N> {
         }
         let own = self.choose_by_user_policy(pool)?.map(by(VictimRule::UserPolicy));
         let Self { store, recycle, delta, collector, .. } = self;
-        if let MetadataGcRule::WhenEmpty { max_metadata_block_share: share } = collector.options.metadata_gc {
+        if let MetadataGcRule::WhenAllPagesInvalid { max_metadata_block_share: share } =
+            collector.options.metadata_gc
+        {
             let blocks = store.blocks_mut();
             let is_over = f64::from(blocks.metadata_blocks()) > share * f64::from(blocks.len());
             let forced = if is_over { blocks.emptiest_metadata_block(pool) } else { None };
             return Ok(forced
-                .map(by(VictimRule::MetadataShare))
+                .map(by(VictimRule::MetadataShareExceeded))
                 .or(own)
                 .or_else(|| {
                     blocks.block_with_fewest_valid_pages(pool).map(by(VictimRule::DataOrEmptyMetadata))
@@ -229,14 +242,17 @@ impl<N: Nand> Ftl<N> {
         if own.is_some() {
             return Ok(own);
         }
-        let is_urgent = store.free_blocks(pool) <= collector.options.urgent_free_blocks;
+        let is_urgent = store.free_blocks(pool) <= collector.options.urgent_gc_up_to_free_blocks;
         if is_urgent || collector.user_policy.is_some() {
-            return Ok(store.blocks_mut().block_with_fewest_valid_pages(pool).map(by(VictimRule::Urgent)));
+            return Ok(store
+                .blocks_mut()
+                .block_with_fewest_valid_pages(pool)
+                .map(by(VictimRule::UrgentShortageOfFreeBlocks)));
         }
         let (geometry, now) = (store.geometry().clone(), store.last_sequence());
         let chooser = &mut collector.victim_chooser;
         let dirtiness =
-            DirtinessFunction::new(chooser.policy(), &geometry, recycle.as_deref(), delta.as_deref());
+            BlockDirtinessFunction::new(chooser.policy(), &geometry, recycle.as_deref(), delta.as_deref());
         let may_have_delta_blocks = dirtiness.delta.is_some();
         let weigh = |block, invalid| dirtiness.weighted_dead_pages(block, invalid);
         Ok(chooser
@@ -249,7 +265,7 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     fn choose_by_user_policy(&self, pool: u32) -> Result<Option<BlockId>> {
         let Some(policy) = &self.collector.user_policy else { return Ok(None) };
-        if self.store.free_blocks(pool) <= self.collector.options.urgent_free_blocks {
+        if self.store.free_blocks(pool) <= self.collector.options.urgent_gc_up_to_free_blocks {
             return Ok(None);
         }
         let erases = |block| self.store.nand().erase_count(block);
@@ -260,12 +276,13 @@ impl<N: Nand> Ftl<N> {
     /// Returns the victim for a pool (set of planes) without a free block: the block with the fewest valid pages whose
     /// copies fit into an open block. A pool can be without a free block after failures or a power cut used up the
     /// reserve. A worn drive can spend much of its life in this state, so the index of blocks by valid pages is queried
-    /// first. All blocks are searched only if the first block of the index does not fit, and blocks of another kind,
-    /// whose copies use another stream, may fit.
+    /// first. If the first block of the index does not fit, all blocks are searched, but only if there are blocks of
+    /// another kind: their copies go to another stream, whose open block may have room.
     fn victim_fitting_open_blocks(&mut self, pool: u32) -> Result<Option<BlockId>> {
         let emptiest = self.store.blocks_mut().block_with_fewest_valid_pages(pool);
-        let fits =
-            |block: BlockId| self.store.blocks().valid_pages(block) <= self.max_pages_to_append(block, pool);
+        let fits = |block: BlockId| {
+            self.store.blocks().valid_pages(block) <= self.max_pages_appended_by_collection(block, pool)
+        };
         if let Some(emptiest) = emptiest.filter(|&block| fits(block)) {
             return Ok(Some(emptiest));
         }
@@ -288,9 +305,10 @@ impl<N: Nand> Ftl<N> {
         self.lazy_map_victim_fitting_open_blocks(&closed, pool)
     }
 
-    /// Returns a victim for a pool (set of planes) without a free block, on a device with a lazy map: a block whose
-    /// live pages fit into open blocks. The valid counts of a lazy map are too high. After an interrupted collection,
-    /// the victim is full of pages of which newer copies exist, and only spare areas show this.
+    /// Returns a victim for a pool (set of planes) without a free block, on a device with a lazy map (one that learns
+    /// late which pages became invalid): a block whose live pages fit into open blocks. The valid counts of such a
+    /// device are too high. In particular, a block whose collection was interrupted may be full of pages that have
+    /// newer copies, and only their spare areas show this.
     fn lazy_map_victim_fitting_open_blocks(
         &mut self,
         closed: &[BlockId],
@@ -319,7 +337,7 @@ impl<N: Nand> Ftl<N> {
     fn empty_and_erase(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         match self.store.blocks().kind(victim) {
             PageKind::Data => {
-                self.store.note_victim(victim)?;
+                self.store.write_note_of_gc_victim(victim)?;
                 self.move_data(victim, pool, cause)?;
             }
             PageKind::Translation => self.move_metadata(victim, pool, Stream::Translation, cause)?,
@@ -327,13 +345,13 @@ impl<N: Nand> Ftl<N> {
             PageKind::Validity => self.move_metadata(victim, pool, Stream::Validity, cause)?,
             PageKind::Delta => self.move_deltas(victim, pool, cause)?,
             PageKind::Chunk => self.move_chunks(victim, pool, cause)?,
-            PageKind::Head | PageKind::Tail => unreachable!("they describe blocks of other pages"),
+            PageKind::BlockHead | PageKind::BlockTail => unreachable!("they describe blocks of other pages"),
         }
         self.remove_dead_pages_of_block(victim);
-        self.mapping.store_moves_in_nvram(&mut self.store)?;
+        self.mapping.store_gc_moves_in_nvram(&mut self.store)?;
         self.store.erase(victim, cause)?;
         if let Some(stage) = &mut self.compression
-            && self.store.nand().fences_at_erase()
+            && self.store.nand().does_erase_order_operations()
         {
             stage.release_freed_chunk_numbers();
         }
@@ -364,7 +382,10 @@ impl<N: Nand> Ftl<N> {
         // In RAM, superseded pages are invalid from this moment, even if copying was interrupted: the map must not find
         // them again.
         if outcome.is_ok() || !self.validity.is_on_flash() {
-            batch.superseded_lpns.iter().for_each(|&lpn| self.mapping.drop_unidentified_invalid_page(lpn));
+            batch
+                .lpns_with_newer_version
+                .iter()
+                .for_each(|&lpn| self.mapping.clear_unidentified_invalid_page_flag(lpn));
         }
         let finished = if self.validity.is_on_flash() {
             self.invalidate_victim_pages(victim, &batch, outcome.is_ok())
@@ -391,7 +412,7 @@ impl<N: Nand> Ftl<N> {
         }
         for &moved in &batch.source_pages[..batch.destination_pages.len()] {
             self.validity.invalidate(moved);
-            self.store.note_maybe_invalid_page(moved)?;
+            self.store.write_note_of_maybe_invalid_page(moved)?;
         }
         Ok(())
     }
@@ -420,7 +441,7 @@ impl<N: Nand> Ftl<N> {
         let pages = (first.0..first.0 + geometry.block_pages()).map(Ppn);
         match (self.store.blocks().kind(block), &self.delta, &self.compression) {
             (PageKind::Delta, Some(stage), _) => pages.filter(|&ppn| stage.has_live_deltas(ppn)).collect(),
-            (PageKind::Chunk, _, Some(stage)) => stage.filter_pages_of_stored_chunks(
+            (PageKind::Chunk, _, Some(stage)) => stage.keep_pages_of_stored_chunks(
                 pages.map(|ppn| (ppn, self.store.owner_in_oob(ppn).0)).collect(),
             ),
             (kind, ..) => unreachable!(
@@ -444,7 +465,7 @@ impl<N: Nand> Ftl<N> {
             let superseded = mapping.is_unidentified_invalid_page(lpn, ppn);
             if superseded {
                 store.record_spare_read(ppn, Cause::Gc);
-                batch.superseded_lpns.push(lpn);
+                batch.lpns_with_newer_version.push(lpn);
                 if !validity.is_on_flash() {
                     validity.invalidate(ppn);
                     store.count_page_invalid(ppn);
@@ -464,7 +485,7 @@ impl<N: Nand> Ftl<N> {
         if self.sharing.is_none() && self.recycle.is_some() {
             // The OOBs of the copies name the logical pages that revived their sources.
             for &owner in &batch.owners[..batch.destination_pages.len()] {
-                self.store.remove_content_record_later(ContentRecordKey::BoundEntryOf(owner));
+                self.store.remove_content_record_later(ContentRecordKey::MapEntryWithoutProgramOf(owner));
             }
         }
         if let Some(stage) = &mut self.recycle {
@@ -501,8 +522,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Moves the valid bits of pages that GC copied to the copies. The copied pages are a prefix of the victim's live
-    /// pages and the copies are consecutive, so the bits of sources and copies are changed by ranges.
+    /// After GC copied pages, clears the valid bits of the source pages and sets those of the copies. The sources are a
+    /// prefix of the victim's live pages and the copies are consecutive, so the bits are changed by ranges.
     fn move_valid_bits(&mut self, batch: &CopyBatch) {
         if self.validity.is_on_flash() {
             return;
@@ -544,7 +565,7 @@ impl<N: Nand> Ftl<N> {
                     sharing.reverse_map.record_metadata_page_move(id.0, to);
                 }
                 _ if stream == Stream::Validity => self.validity.record_metadata_page_move(id.0, from, to),
-                _ if self.store.move_retained_version(from, to) => {}
+                _ if self.store.move_retained_translation_page_version(from, to) => {}
                 _ => self.mapping.record_metadata_page_move(id.0, to),
             }
         }
@@ -586,7 +607,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Chunk => Stream::Chunk,
             PageKind::RemapLog => Stream::RemapLog,
             PageKind::Validity => Stream::Validity,
-            PageKind::Head | PageKind::Tail => unreachable!("they are never copied"),
+            PageKind::BlockHead | PageKind::BlockTail => unreachable!("they are never copied"),
         }
     }
 }
@@ -594,7 +615,7 @@ impl<N: Nand> Ftl<N> {
 /// Function for the victim policy that computes the dirtiness of a block: the weighted number of its dead pages. A dead
 /// page weighs less if its content may be revived, and a page of deltas counts by the share of its deltas that is dead.
 /// Page validity is not queried, because that may cost flash reads.
-struct DirtinessFunction<'a> {
+struct BlockDirtinessFunction<'a> {
     /// Geometry of the device, which gives the pages of a block.
     geometry: &'a Geometry,
     /// State of recycling, which gives the dead pages that may be revived; `None` if the design does not recycle.
@@ -603,9 +624,9 @@ struct DirtinessFunction<'a> {
     delta: Option<&'a DeltaState>,
 }
 
-impl<'a> DirtinessFunction<'a> {
-    /// Creates the dirtiness function for `policy`. Leaves deltas out for the recycling-aware policy on a device
-    /// without recycling, which then equals the greedy policy.
+impl<'a> BlockDirtinessFunction<'a> {
+    /// Creates the dirtiness function for `policy`. For the recycling-aware policy on a device without recycling, dead
+    /// deltas do not count, so that the policy equals greedy.
     fn new(
         policy: VictimPolicy,
         geometry: &'a Geometry,

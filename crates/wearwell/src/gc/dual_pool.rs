@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 
 use crate::address::BlockId;
 use crate::nand::Nand;
-use crate::store::{BlockState, Store};
+use crate::store::{BlockState, FlashPageStore};
 
 /// Bytes of controller RAM that dual-pool wear leveling needs per block of the device.
 pub(crate) const RAM_BYTES_PER_BLOCK: u64 = 16;
@@ -49,18 +49,20 @@ struct BlockWear {
 struct BlockQueues {
     /// Erase count and number of each block, lowest count first.
     blocks_by_erases: BTreeSet<(u32, BlockId)>,
-    /// Number of erases since the last dirty swap, and number, of each block; lowest count first.
+    /// For each block, its number of erases since the last dirty swap (exchange of a worn block of the hot pool with a
+    /// little worn one of the cold pool) and its block number; fewest erases first.
     blocks_by_effective_erases: BTreeSet<(u32, BlockId)>,
 }
 
 impl BlockQueues {
-    /// Adds `block`, whose wear is `entry`, to both orders.
+    /// Adds `block`, whose wear is `entry`, to the queue by erase count and to the queue by erases since the last swap.
     fn insert(&mut self, block: BlockId, entry: BlockWear) {
         self.blocks_by_erases.insert((entry.erases, block));
         self.blocks_by_effective_erases.insert((entry.effective_erases, block));
     }
 
-    /// Removes `block`, whose wear is `entry`, from both orders.
+    /// Removes `block`, whose wear is `entry`, from the queue by erase count and from the queue by erases since the
+    /// last swap.
     fn remove(&mut self, block: BlockId, entry: BlockWear) {
         self.blocks_by_erases.remove(&(entry.erases, block));
         self.blocks_by_effective_erases.remove(&(entry.effective_erases, block));
@@ -85,7 +87,7 @@ pub(crate) struct DualPool {
 impl DualPool {
     /// Creates the hot and cold pools of dual-pool wear leveling. At first, every second block of each set of planes is
     /// in the hot pool.
-    pub(crate) fn new<N: Nand>(store: &Store<N>, threshold: u32) -> Self {
+    pub(crate) fn new<N: Nand>(store: &FlashPageStore<N>, threshold: u32) -> Self {
         let (blocks, pools) = (store.blocks().len(), store.allocation_pools());
         let entry = |block: BlockId| BlockWear {
             erases: store.nand().erase_count(block),
@@ -132,7 +134,7 @@ impl DualPool {
 
     /// Counts an erase of `block`, and applies the two resize rules of dual-pool wear leveling to the hot and the cold
     /// pool of its set of planes. A retired block is removed from its pool.
-    pub(crate) fn count_erase<N: Nand>(&mut self, store: &Store<N>, block: BlockId) {
+    pub(crate) fn count_erase<N: Nand>(&mut self, store: &FlashPageStore<N>, block: BlockId) {
         self.remove(block);
         if store.blocks().state(block) == BlockState::Retired {
             return;
@@ -173,7 +175,11 @@ impl DualPool {
 
     /// Returns the cold block whose data a dirty swap moves to the block `worn`, which was just erased; `None` if no
     /// swap is due. Removes retired blocks that it finds from the cold pool.
-    pub(crate) fn choose_swap_block<N: Nand>(&mut self, store: &Store<N>, worn: BlockId) -> Option<BlockId> {
+    pub(crate) fn choose_swap_block<N: Nand>(
+        &mut self,
+        store: &FlashPageStore<N>,
+        worn: BlockId,
+    ) -> Option<BlockId> {
         let BlockWear { erases, is_in_hot_pool, .. } = self.wear_of_block[worn.index()];
         if !is_in_hot_pool || store.blocks().state(worn) != BlockState::Free {
             return None;
@@ -241,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn dual_pool_leveling_makes_a_cold_block_hot_that_is_erased_often() {
+    fn dual_pool_leveling_moves_an_often_erased_cold_block_to_the_hot_pool() {
         let mut pools = dual_pool_with_erases([2, 7, 3, 2, 4, 3, 5, 2], 5);
         pools.apply_resize_rules(0);
         assert_eq!(hot_blocks(&pools), [0, 2, 4, 6], "7 is no more than 2 + 5");
@@ -251,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn dual_pool_leveling_makes_a_hot_block_cold_that_is_never_erased() {
+    fn dual_pool_leveling_moves_a_never_erased_hot_block_to_the_cold_pool() {
         let mut pools = dual_pool_with_erases([2, 3, 3, 2, 4, 3, 12, 2], 5);
         pools.apply_resize_rules(0);
         assert_eq!(hot_blocks(&pools), [0, 2, 4, 6], "12 is no more than 2 + 2 x 5");

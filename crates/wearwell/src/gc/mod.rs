@@ -19,7 +19,7 @@ use wear_scan::WearScan;
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::nand::Nand;
 pub use crate::store::GreedyTieBreak;
-use crate::store::{BlockState, FreeBlockOrder, GC_RESERVE_BLOCKS, Store};
+use crate::store::{BlockState, FlashPageStore, FreeBlockOrder, GC_RESERVE_BLOCKS};
 
 /// Options of garbage collection and wear leveling of a device.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -32,9 +32,10 @@ pub struct GcOptions {
     /// Number of free blocks of a pool (set of planes) at or below which GC uses the greedy policy instead of the
     /// configured one; less than [`Self::gc_start_free_blocks`]. A pool has so few only if the device is nearly full,
     /// failing or just recovered. The victim must then have few enough valid pages that their copies fit into the pool.
-    pub urgent_free_blocks: u32,
-    /// Number of free blocks below which GC collects a pool (set of planes) in idle time; 0 means no background GC.
-    pub background_free_blocks: u32,
+    pub urgent_gc_up_to_free_blocks: u32,
+    /// Number of free blocks of a pool (set of planes) below which GC collects the pool in idle time; 0 means no
+    /// background GC.
+    pub background_gc_below_free_blocks: u32,
     /// Rule by which the greedy policy chooses among several blocks with the fewest valid pages.
     pub tie_break: GreedyTieBreak,
     /// Rule by which GC collects blocks of metadata (translation pages, page validity).
@@ -50,8 +51,8 @@ impl Default for GcOptions {
         Self {
             policy: VictimPolicy::Greedy,
             gc_start_free_blocks: GC_RESERVE_BLOCKS + 1,
-            urgent_free_blocks: GC_RESERVE_BLOCKS,
-            background_free_blocks: 0,
+            urgent_gc_up_to_free_blocks: GC_RESERVE_BLOCKS,
+            background_gc_below_free_blocks: 0,
             tie_break: GreedyTieBreak::default(),
             metadata_gc: MetadataGcRule::default(),
             wear: WearOptions::default(),
@@ -70,7 +71,7 @@ pub enum MetadataGcRule {
     /// pages of metadata will soon be invalid, too. There are two exceptions, in which GC collects the metadata block
     /// with the fewest valid pages: metadata occupies more than the given share of all blocks, or no other block can be
     /// collected.
-    WhenEmpty {
+    WhenAllPagesInvalid {
         /// Share of all blocks (0 to 1) that metadata may occupy before GC collects metadata blocks with valid pages.
         max_metadata_block_share: f64,
     },
@@ -125,9 +126,9 @@ pub(crate) struct CopyBatch {
     pub(crate) owners: Vec<Lpn>,
     /// Copies of the source pages, in the same order; fewer than these while copying is incomplete.
     pub(crate) destination_pages: Vec<Ppn>,
-    /// Logical pages whose page in the victim is not copied, because the map knows a newer version; only for lazy maps,
-    /// which identify invalid pages late.
-    pub(crate) superseded_lpns: Vec<Lpn>,
+    /// Logical pages whose page in the victim is not copied, because the map knows a newer version of it. Empty except
+    /// with a lazy map, which learns late which pages became invalid.
+    pub(crate) lpns_with_newer_version: Vec<Lpn>,
 }
 
 impl CopyBatch {
@@ -136,7 +137,7 @@ impl CopyBatch {
         self.source_pages.clear();
         self.owners.clear();
         self.destination_pages.clear();
-        self.superseded_lpns.clear();
+        self.lpns_with_newer_version.clear();
     }
 }
 
@@ -165,8 +166,9 @@ impl GarbageCollector {
     /// Creates the state of garbage collection. Raises or lowers thresholds of `options` that are out of range.
     pub(crate) fn new(options: GcOptions) -> Self {
         let gc_start_free_blocks = options.gc_start_free_blocks.max(GC_RESERVE_BLOCKS);
-        let urgent_blocks = options.urgent_free_blocks.min(gc_start_free_blocks - 1);
-        let options = GcOptions { gc_start_free_blocks, urgent_free_blocks: urgent_blocks, ..options };
+        let urgent_blocks = options.urgent_gc_up_to_free_blocks.min(gc_start_free_blocks - 1);
+        let options =
+            GcOptions { gc_start_free_blocks, urgent_gc_up_to_free_blocks: urgent_blocks, ..options };
         Self {
             victim_chooser: VictimChooser::new(options.policy, options.seed),
             user_policy: None,
@@ -182,7 +184,7 @@ impl GarbageCollector {
     /// `block`; `None` if no swap is due.
     pub(crate) fn count_erase_and_choose_swap_block<N: Nand>(
         &mut self,
-        store: &Store<N>,
+        store: &FlashPageStore<N>,
         block: BlockId,
     ) -> Option<BlockId> {
         let threshold = self.options.wear.dual_pool_gap_erases;
@@ -196,7 +198,7 @@ impl GarbageCollector {
 
     /// Records for dual-pool wear leveling that the data of block `cold` were moved to block `worn` and `cold` was
     /// erased.
-    pub(crate) fn record_swap<N: Nand>(&mut self, store: &Store<N>, worn: BlockId, cold: BlockId) {
+    pub(crate) fn record_swap<N: Nand>(&mut self, store: &FlashPageStore<N>, worn: BlockId, cold: BlockId) {
         let pools = self.dual_pool.as_mut().expect("the swap was due");
         pools.count_erase(store, cold);
         pools.record_swap(worn, cold);
@@ -207,7 +209,7 @@ impl GarbageCollector {
     /// the pool's blocks.
     pub(crate) fn find_block_to_move_for_wear<N: Nand>(
         &mut self,
-        store: &mut Store<N>,
+        store: &mut FlashPageStore<N>,
         pool: u32,
     ) -> Option<BlockId> {
         let WearOptions { static_gap_erases, scans_erase_counts: scan, .. } = self.options.wear;

@@ -5,11 +5,11 @@
 //! referrer instead, and logical pages that only the victim's entries mark as deallocated are overwritten with zeros.
 //! Then no entry is needed.
 //!
-//! This takes more pages than the victim has valid ones. So it is only done if the collection still frees a page
-//! ([`Ftl::prepare_and_check_emptying`]), and other victims are skipped. There always is a victim: stored once per
-//! referrer, all logical pages fit the device (its size is checked for this), so some closed block has fewer referrers
-//! than pages. The estimate is only too high if entries in several blocks deallocate one logical page; then the device
-//! reports that it is full too early.
+//! This takes more pages than the victim has valid pages. So it is only done if the collection still frees a page
+//! ([`Ftl::load_entries_and_check_if_block_can_be_emptied`]), and other victims are skipped. A victim always exists:
+//! the size of the device is checked so that all logical pages fit even if none is shared, so some closed block has
+//! fewer referrers than pages. The number of pages needed is overestimated only if entries in several blocks deallocate
+//! the same logical page. Then the device reports too early that it is full.
 
 use super::CopyBatch;
 use crate::address::{BlockId, Lpn, Ppn};
@@ -23,26 +23,30 @@ use crate::sharing::reverse_map::{EntryLiveness, ReverseMapEntry};
 use crate::store::{ContentRecordKey, Stream};
 
 impl<N: Nand> Ftl<N> {
-    /// Returns whether GC can empty the victim `block` by appending at most `most_pages` pages; always true if one copy
-    /// per valid page is enough. Loads the victim's entries of the reverse map, and may compact the reverse map.
+    /// Loads the reverse-map entries of the victim `block`, and returns whether GC can empty the block by appending at
+    /// most `most_pages` pages. Always true if one copy per valid page is enough. May compact the reverse map.
     ///
     /// # Errors
     /// Errors of the medium.
-    pub(super) fn prepare_and_check_emptying(&mut self, block: BlockId, most_pages: u32) -> Result<bool> {
+    pub(super) fn load_entries_and_check_if_block_can_be_emptied(
+        &mut self,
+        block: BlockId,
+        most_pages: u32,
+    ) -> Result<bool> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(true) };
         if store.blocks().kind(block) != PageKind::Data {
             return Ok(true);
         }
         sharing.load_victim_entries(mapping, store, block)?;
-        Ok(sharing.can_record_victim_entries
-            || self.pages_needed_without_reverse_map_entries(block)? <= most_pages)
+        Ok(sharing.has_room_to_record_victim_entries_again
+            || self.pages_to_append_without_new_reverse_map_entries(block)? <= most_pages)
     }
 
-    /// Returns the number of pages that GC must append to empty the victim `block` without new reverse-map entries.
-    /// That is one page per referrer (logical page mapped to one of its pages), and one per logical page whose
-    /// deallocation is recorded only in entries of the victim.
-    fn pages_needed_without_reverse_map_entries(&mut self, block: BlockId) -> Result<u32> {
+    /// Returns the number of pages that GC must append to empty the victim `block` if the reverse map has no room for
+    /// new entries: one page per referrer (logical page mapped to one of the block's pages), and one per logical page
+    /// whose deallocation is recorded only in entries of the victim.
+    fn pages_to_append_without_new_reverse_map_entries(&mut self, block: BlockId) -> Result<u32> {
         let mut valid = Vec::new();
         self.list_live_pages(block, &mut valid)?;
         let Some(sharing) = &self.sharing else { return Ok(valid.len() as u32) };
@@ -63,18 +67,18 @@ impl<N: Nand> Ftl<N> {
     /// page mapped to the page) gets a new entry or a page of its own, durable before the victim is erased.
     ///
     /// # Panics
-    /// The entries of `victim` were not loaded before ([`Self::prepare_and_check_emptying`]): the deallocations that
-    /// they record would be lost with the block.
+    /// The entries of `victim` were not loaded before ([`Self::load_entries_and_check_if_block_can_be_emptied`]): the
+    /// deallocations that they record would be lost with the block.
     pub(super) fn update_sharing_of_copied_pages(
         &mut self,
         victim: BlockId,
         batch: &CopyBatch,
     ) -> Result<()> {
-        let pool = self.store.pool_of(victim);
+        let pool = self.store.allocation_pool_of_block(victim);
         let Self { sharing, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(()) };
         assert_eq!(
-            sharing.block_of_victim_entries,
+            sharing.block_of_loaded_victim_entries,
             Some(victim),
             "the reverse-map entries of another block are loaded"
         );
@@ -89,9 +93,9 @@ impl<N: Nand> Ftl<N> {
             }
         }
         let entries = std::mem::take(&mut sharing.victim_reverse_map_entries);
-        let is_recordable = sharing.can_record_victim_entries;
+        let is_recordable = sharing.has_room_to_record_victim_entries_again;
         let outcome = entries.iter().try_for_each(|&entry| {
-            let Some(place) = entry.bound_ppn else {
+            let Some(place) = entry.mapped_ppn else {
                 return self.record_tombstone_again(entry, pool, is_recordable);
             };
             // A base page that was merged with its delta needs no entry any more, except for the deallocations that the
@@ -120,13 +124,13 @@ impl<N: Nand> Ftl<N> {
         is_recordable: bool,
     ) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
-        let (Some(sharing), Some(place)) = (sharing, entry.bound_ppn) else { return Ok(()) };
-        let pool = store.pool_of(store.block_of(to));
-        sharing.unmark_bound(store, entry.lpn, place.into());
+        let (Some(sharing), Some(place)) = (sharing, entry.mapped_ppn) else { return Ok(()) };
+        let pool = store.allocation_pool_of_block(store.block_of(to));
+        sharing.unmark_mapped_without_program(store, entry.lpn, place.into());
         if owner == entry.lpn {
             // From now on the OOB of the page names this logical page, whose map entry needs no bind mark.
-            store.remove_content_record_later(ContentRecordKey::BoundEntryOf(owner));
-            store.remove_content_record_later(ContentRecordKey::UnitWithoutWriter(place.into()));
+            store.remove_content_record_later(ContentRecordKey::MapEntryWithoutProgramOf(owner));
+            store.remove_content_record_later(ContentRecordKey::UnitWithWriterMappedElsewhere(place.into()));
         } else {
             if is_recordable {
                 // With its new sequence number the entry would also deallocate a source page that was written again
@@ -134,14 +138,14 @@ impl<N: Nand> Ftl<N> {
                 let source = entry
                     .relocation_source_or_range_end
                     .filter(|_| sharing.liveness_of(mapping, &entry).is_tombstone_needed);
-                mapping.record_gc_move(entry.lpn, store.entry_of_bind(to.into()));
-                sharing.mark_bound(entry.lpn);
+                mapping.record_gc_move(entry.lpn, store.map_entry_if_mapped_without_program(to.into()));
+                sharing.mark_mapped_without_program(entry.lpn);
                 let sequence = store.take_next_sequence_number();
                 return sharing.record_entry(
                     mapping,
                     store,
                     ReverseMapEntry {
-                        bound_ppn: Some(to),
+                        mapped_ppn: Some(to),
                         relocation_source_or_range_end: source,
                         sequence_number: sequence,
                         ..entry
@@ -163,7 +167,7 @@ impl<N: Nand> Ftl<N> {
         is_recordable: bool,
     ) -> Result<()> {
         let need = self.sharing.as_ref().map(|sharing| sharing.liveness_of(&self.mapping, &entry));
-        match need.and_then(|need| EntryLiveness { is_bind_live: false, ..need }.live_part_of(entry)) {
+        match need.and_then(|need| EntryLiveness { is_mapping_live: false, ..need }.live_part_of(entry)) {
             Some(tombstone) => self.record_tombstone_again(tombstone, pool, is_recordable),
             None => Ok(()),
         }
@@ -173,7 +177,7 @@ impl<N: Nand> Ftl<N> {
     /// `lpn` to `at`.
     fn store_unshared_copy(&mut self, lpn: Lpn, at: Ppn) -> Result<()> {
         let mut page = self.zero_filled_page();
-        let pool = self.store.pool_of(self.store.block_of(at));
+        let pool = self.store.allocation_pool_of_block(self.store.block_of(at));
         let fingerprint = self.store.nand().fingerprint(at);
         match self.store.read(at, &mut page, Cause::Gc) {
             Err(error) if error.is_media_error() => {
@@ -187,7 +191,7 @@ impl<N: Nand> Ftl<N> {
             }
         }
         let sharing = self.sharing.as_mut().expect("only sharing has entries");
-        let still_shared = sharing.reference_counts.remove_referrer_leaves_others(at.into());
+        let still_shared = sharing.reference_counts.remove_referrer_and_check_others_remain(at.into());
         assert!(still_shared, "the OOB of the copy at {at} must name a logical page that refers to it");
         Ok(())
     }
@@ -231,6 +235,6 @@ impl<N: Nand> Ftl<N> {
     fn map_to_unshared_copy(&mut self, lpn: Lpn, ppn: Ppn) {
         self.mapping.record_gc_move(lpn, ppn.into());
         self.validity.mark_valid_in_ram(ppn);
-        self.store.stats.demotions_by_full_reverse_map += 1;
+        self.store.stats.writes_due_to_full_reverse_map += 1;
     }
 }

@@ -59,9 +59,9 @@ pub struct VictimCandidate {
 }
 
 impl VictimCandidates<'_> {
-    /// Returns the number of the pool (set of planes) to be collected; it is the plane's number if a block lies in one
+    /// Returns the number of the pool (set of planes) to be collected. It is the plane's number if a block lies in one
     /// plane.
-    pub fn pool(&self) -> u32 {
+    pub fn pool_number(&self) -> u32 {
         self.pool
     }
 

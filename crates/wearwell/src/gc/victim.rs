@@ -111,7 +111,7 @@ impl VictimChooser {
                 closed.map(|block| (block, blocks.closed_at_sequence(block) as f64)).collect()
             }
             VictimPolicy::DeadBytes => closed
-                .map(|block| (block, dead_pages_counting_delta_shares(blocks, block, &dirtiness)))
+                .map(|block| (block, dead_page_count_with_delta_shares(blocks, block, &dirtiness)))
                 .collect(),
             VictimPolicy::RecycleAware => {
                 closed.map(|block| (block, dirtiness(block, invalid(block)))).collect()
@@ -171,7 +171,7 @@ fn block_with_most_dead_bytes(
     dirtiness: impl Fn(BlockId, u32) -> f64,
 ) -> Option<BlockId> {
     let gain = |block: BlockId| {
-        let dead = dead_pages_counting_delta_shares(blocks, block, &dirtiness);
+        let dead = dead_page_count_with_delta_shares(blocks, block, &dirtiness);
         collection_frees_page(blocks, block, dead).then_some((dead, block))
     };
     let closed = blocks.blocks_of_pool(pool).filter(|&block| blocks.state(block) == BlockState::Closed);
@@ -180,17 +180,19 @@ fn block_with_most_dead_bytes(
 }
 
 /// Returns whether the collection of a block is sure to free a page. `dead` is the number of its dead pages, in which a
-/// page of deltas counts by the share of its bytes that is dead. A block with an invalid page always frees a page. In
-/// another block, of `p` pages, the live deltas fill `p - dead` pages. Packed anew without splitting a delta, any two
-/// consecutive pages hold more than one page of bytes, so that the deltas need at most `2 (p - dead) + 1` pages. The
-/// function requires this number to be less than `p - 1`.
+/// page of deltas counts by the share of its bytes that is dead. A block with an invalid page always frees a page. In a
+/// block of `p` valid pages, the live deltas have the size of `p - dead` pages. Packed again without splitting a delta,
+/// any two consecutive pages together hold more than the bytes of one page. So the deltas need at most `2 (p - dead) +
+/// 1` pages. The collection frees a page if this is less than `p`; the function requires that it is less than `p - 1`,
+/// which leaves a margin of one page.
 fn collection_frees_page(blocks: &BlockTable, block: BlockId, dead: f64) -> bool {
     let pages = f64::from(blocks.max_valid_pages_per_block());
     blocks.valid_pages(block) < blocks.max_valid_pages_per_block() || 2.0 * (pages - dead) + 2.0 < pages
 }
 
-/// Returns the number of dead pages of `block`; a page of deltas counts by the share of its bytes that is dead.
-fn dead_pages_counting_delta_shares(
+/// Returns the number of dead pages of `block`. A page of deltas counts as a fraction: the share of its bytes that is
+/// dead.
+fn dead_page_count_with_delta_shares(
     blocks: &BlockTable,
     block: BlockId,
     dirtiness: &impl Fn(BlockId, u32) -> f64,

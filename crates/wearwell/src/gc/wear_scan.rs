@@ -1,10 +1,10 @@
 //! Static wear leveling without a table in RAM: erase counts are read from spare areas, in rotation over all blocks.
 //!
-//! Source: GeckoFTL (Dayan, Bonnet, Idreos, SIGMOD 2016), appendix D. One spare area is read per flash write, so blocks
-//! to which nothing is written are checked more often than the others are erased. RAM holds a cursor and the maximum
-//! erase counts of the last round and of the current one. All reads that are due are made after a victim was collected,
-//! because only then a block may be moved, and a victim corresponds to about a block of writes. The price: one request
-//! waits for all these reads.
+//! Source: GeckoFTL (Dayan, Bonnet, Idreos, SIGMOD 2016), appendix D. One spare area is read per flash write, so the
+//! erase count of each block is read more often than the blocks in use are erased. So a block to which nothing is
+//! written is found in time. RAM holds a cursor and the maximum erase counts of the last round and of the current one.
+//! The reads are not made with each write, but together after a victim was collected, because a block may be moved only
+//! then. There is about one victim per block of writes. The price: one request waits for all these reads.
 //!
 //! A block's erase count is compared with the maximum of the last complete round and of the current round so far, over
 //! the whole device. At most one block at a time is marked to be moved; it is moved when its pool is collected next.
@@ -12,7 +12,7 @@
 use crate::address::BlockId;
 use crate::nand::Nand;
 use crate::operation::Cause;
-use crate::store::{BlockState, Store};
+use crate::store::{BlockState, FlashPageStore};
 
 /// Bytes of RAM counted for the scan of erase counts. An upper bound for the cursor, the maximum erase counts of two
 /// rounds, the number of programs, and the block to be moved.
@@ -36,13 +36,13 @@ pub(crate) struct WearScan {
 }
 
 impl WearScan {
-    /// Reads the erase counts of as many blocks as pages were programmed since the last call, at most once of each
-    /// block. A block in use costs one read of a spare area. Returns a closed block of `pool` (set of planes) whose
-    /// erase count is lower than the maximum of the last and the current round of the scan by more than `gap_erases`
-    /// erases; `None` if there is none.
+    /// Reads one erase count for each page that was programmed since the last call, block by block, but at most once of
+    /// each block. A block in use costs one read of a spare area. Returns a closed block of `pool` (set of planes)
+    /// whose erase count is lower by more than `gap_erases` than the maximum that the scan has found in its current and
+    /// its last round; `None` if there is none.
     pub(crate) fn scan_for_block_to_move<N: Nand>(
         &mut self,
-        store: &mut Store<N>,
+        store: &mut FlashPageStore<N>,
         pool: u32,
         gap_erases: u32,
     ) -> Option<BlockId> {
@@ -56,12 +56,12 @@ impl WearScan {
         // A block that was collected after it was marked is open or free.
         self.block_to_move =
             self.block_to_move.filter(|&block| store.blocks().state(block) == BlockState::Closed);
-        self.block_to_move.take_if(|block| store.pool_of(*block) == pool)
+        self.block_to_move.take_if(|block| store.allocation_pool_of_block(*block) == pool)
     }
 
-    /// Reads the erase count of the next block, and marks the block to be moved if its erase count is lower than the
-    /// maximum of two rounds by more than `gap` erases.
-    fn scan_next_block<N: Nand>(&mut self, store: &mut Store<N>, gap: u32) {
+    /// Reads the erase count of the next block. Marks the block to be moved if this count is lower by more than `gap`
+    /// than the highest erase count found in the current and the last round of the scan over all blocks.
+    fn scan_next_block<N: Nand>(&mut self, store: &mut FlashPageStore<N>, gap: u32) {
         let block = BlockId(self.next_block);
         self.next_block += 1;
         if self.next_block == store.blocks().len() {

@@ -27,35 +27,41 @@ pub const MAX_SCHEMES: usize = 32;
 pub struct SchemeEstimate {
     /// Share (0 to 1) of the pages offered to the scheme (such as compression) that it does not save, so that they are
     /// still written (D in the integrated-lifetime paper).
-    pub written_share: f64,
-    /// Energy per page offered to the scheme (such as compression), in units of a page program; includes the programs
-    /// of pages that are still written (E in the integrated-lifetime paper).
-    pub energy_in_programs_per_page: f64,
+    pub written_share_of_offered_bytes: f64,
+    /// Energy per page offered to the scheme (such as compression), in units of the energy of a page program. Includes
+    /// the programs of pages that are still written (E in the integrated-lifetime paper).
+    pub total_energy_per_page_in_program_energies: f64,
 }
 
 impl SchemeEstimate {
-    /// Creates the estimate for a scheme (such as compression) that still writes the share `written_share` (D) of its
-    /// pages and needs the energy of `overhead` (e) page programs per offered page: E = D + e.
-    pub fn new(written_share: f64, overhead: f64) -> Self {
-        Self { written_share, energy_in_programs_per_page: written_share + overhead }
+    /// Creates the estimate for a scheme (such as compression) that still writes the share
+    /// `written_share_of_offered_bytes` (D) of its pages and needs the energy of `overhead` (e) page programs per
+    /// offered page: E = D + e.
+    pub fn new(written_share_of_offered_bytes: f64, overhead: f64) -> Self {
+        Self {
+            written_share_of_offered_bytes,
+            total_energy_per_page_in_program_energies: written_share_of_offered_bytes + overhead,
+        }
     }
 
     /// Returns whether the scheme (such as compression) leaves fewer pages to write than it is offered.
     pub fn saves_writes(self) -> bool {
-        self.written_share < 1.0
+        self.written_share_of_offered_bytes < 1.0
     }
 
     /// Returns whether the scheme (such as compression) saves both writes and energy.
     fn saves_writes_and_energy(self) -> bool {
-        self.saves_writes() && self.energy_in_programs_per_page < 1.0
+        self.saves_writes() && self.total_energy_per_page_in_program_energies < 1.0
     }
 
-    /// Returns whether the scheme (such as compression) saves more writes than it costs energy. In the
-    /// integrated-lifetime paper (IL), this condition implies that the scheme saves writes at all, because the energy
-    /// ratio (E) is never less than the share of pages still written (D). Here that is tested too, because a caller may
-    /// pass any estimate.
-    fn saves_more_writes_than_energy(self) -> bool {
-        self.saves_writes() && 1.0 - self.written_share > self.energy_in_programs_per_page - 1.0
+    /// Returns whether the share of writes that the scheme (such as compression) saves is larger than its additional
+    /// energy, both relative to writing all pages. In the integrated-lifetime paper, this condition implies that the
+    /// scheme saves writes at all, because the energy ratio (E) is never less than the share of pages still written
+    /// (D). Here that is tested too, because a caller may pass any estimate.
+    fn does_write_saving_exceed_energy_cost(self) -> bool {
+        self.saves_writes()
+            && 1.0 - self.written_share_of_offered_bytes
+                > self.total_energy_per_page_in_program_energies - 1.0
     }
 }
 
@@ -64,7 +70,7 @@ impl SchemeEstimate {
 /// work in page programs per page, once.
 pub fn combined_estimate(members: &[SchemeEstimate], overhead: f64) -> SchemeEstimate {
     let saving = members.iter().filter(|member| member.saves_writes());
-    SchemeEstimate::new(saving.map(|member| member.written_share).product(), overhead)
+    SchemeEstimate::new(saving.map(|member| member.written_share_of_offered_bytes).product(), overhead)
 }
 
 /// A set of lifetime schemes (such as deduplication or compression), identified by their positions in the write
@@ -85,14 +91,16 @@ impl SchemeSet {
         Self(((1_u64 << count) - 1) as u32)
     }
 
-    /// Returns the set with the lifetime scheme (such as compression) at `position` of the write pipeline added.
+    /// Adds to the set the lifetime scheme (such as compression) at `position` in the write pipeline, and returns the
+    /// result.
     #[must_use]
     pub fn with_scheme(self, position: usize) -> Self {
         debug_assert!(position < MAX_SCHEMES, "no scheme {position}");
         Self(self.0 | 1 << position)
     }
 
-    /// Returns the set with the lifetime scheme (such as compression) at `position` of the write pipeline removed.
+    /// Removes from the set the lifetime scheme (such as compression) at `position` in the write pipeline, and returns
+    /// the result.
     #[must_use]
     pub fn without_scheme(self, position: usize) -> Self {
         Self(self.0 & !(1 << position))
@@ -125,26 +133,31 @@ pub struct EpochDecision {
 }
 
 /// Decides by algorithm 1 of the integrated-lifetime paper (IL) which lifetime schemes (such as compression) run in an
-/// epoch and whether host writes are throttled. `demand_bytes` of flash writes are expected in the epoch without any
-/// scheme, and `capacity_bytes` may be written. Cost: O(schemes).
+/// epoch and whether host writes are throttled. `expected_flash_bytes_per_epoch` of flash writes are expected in the
+/// epoch without any scheme, and `capacity_bytes` may be written. Cost: O(schemes).
 ///
 /// A demand equal to the capacity enables further schemes, but is not throttled, as in the paper's listing.
 ///
 /// # Panics
 /// With more than [`MAX_SCHEMES`] schemes.
-pub fn decide_schemes(schemes: &[SchemeEstimate], demand_bytes: f64, capacity_bytes: f64) -> EpochDecision {
+pub fn decide_schemes(
+    schemes: &[SchemeEstimate],
+    expected_flash_bytes_per_epoch: f64,
+    capacity_bytes: f64,
+) -> EpochDecision {
     assert!(
         schemes.len() <= MAX_SCHEMES,
         "{} schemes are too many: a set holds {MAX_SCHEMES}",
         schemes.len()
     );
     let free = select_schemes(schemes, |_, scheme| scheme.saves_writes_and_energy());
-    if demand_left_bytes(schemes, free, demand_bytes) < capacity_bytes {
+    if demand_left_bytes(schemes, free, expected_flash_bytes_per_epoch) < capacity_bytes {
         return EpochDecision { enabled_schemes: free, throttle_bytes_per_epoch: None };
     }
-    let enabled =
-        select_schemes(schemes, |k, scheme| free.contains(k) || scheme.saves_more_writes_than_energy());
-    let fits = demand_left_bytes(schemes, enabled, demand_bytes) <= capacity_bytes;
+    let enabled = select_schemes(schemes, |k, scheme| {
+        free.contains(k) || scheme.does_write_saving_exceed_energy_cost()
+    });
+    let fits = demand_left_bytes(schemes, enabled, expected_flash_bytes_per_epoch) <= capacity_bytes;
     EpochDecision {
         enabled_schemes: enabled,
         throttle_bytes_per_epoch: (!fits).then_some(capacity_bytes as u64),
@@ -159,7 +172,13 @@ fn select_schemes(schemes: &[SchemeEstimate], chosen: impl Fn(usize, SchemeEstim
 }
 
 /// Returns the flash bytes that must still be written if the lifetime schemes (such as compression) in `enabled` run.
-fn demand_left_bytes(schemes: &[SchemeEstimate], enabled: SchemeSet, demand_bytes: f64) -> f64 {
+fn demand_left_bytes(
+    schemes: &[SchemeEstimate],
+    enabled: SchemeSet,
+    expected_flash_bytes_per_epoch: f64,
+) -> f64 {
     let kept = schemes.iter().enumerate().filter(|&(k, _)| enabled.contains(k));
-    kept.fold(demand_bytes, |bytes, (_, scheme)| bytes * scheme.written_share)
+    kept.fold(expected_flash_bytes_per_epoch, |bytes, (_, scheme)| {
+        bytes * scheme.written_share_of_offered_bytes
+    })
 }

@@ -1,9 +1,9 @@
 //! Expected and permitted flash writes of an epoch (demand and capacity).
 //!
-//! Demand is counted in flash bytes, because the capacity is. The paper (IL, section III-B1) leaves the unit open, and
-//! with garbage collection host bytes and flash bytes differ by the write amplification. Demand means the writes
-//! *without* schemes and *without* throttling. Otherwise the success of one epoch would look like low demand, and the
-//! schemes would be switched off in the next:
+//! Demand is counted in flash bytes, because the capacity is. The integrated-lifetime paper (section III-B1) leaves the
+//! unit open, and with garbage collection host bytes and flash bytes differ by the write amplification. Demand means
+//! the writes *without* schemes and *without* throttling. Otherwise the success of one epoch would look like low
+//! demand, and the schemes would be switched off in the next:
 //!
 //! - the demand is host bytes times the flash bytes per stored byte, so the savings of schemes are not subtracted;
 //! - the time during which writes were throttled does not count as time in which the host could write.
@@ -12,10 +12,10 @@
 //!
 //! If all schemes always run, none can be switched off, and the demand is measured with them.
 //!
-//! Stored bytes are those that the write ratios of the schemes count, so that demand times the ratios of the running
-//! schemes is what is really programmed. The pages that splits of compressed chunks write are not among them: as copies
-//! of GC do, they amplify the writes. If stored bytes contained them, demand would be predicted too low, and writes
-//! throttled too little for the target.
+//! *Stored bytes* are the bytes programmed for host writes, as the write ratios of the schemes count them. So demand
+//! times the ratios of the running schemes is what is really programmed. Pages that are written when a compressed chunk
+//! is split are not counted: like GC copies, they amplify the writes. If they were counted, demand would be predicted
+//! too low, and writes throttled too little for the target.
 
 /// Number of past epochs of lifetime management over which demand and write ratios are averaged, as in the
 /// integrated-lifetime paper (IL).
@@ -27,28 +27,28 @@ pub const HISTORY_EPOCHS: usize = 10;
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct WeightedEpochHistory {
     /// Values to be averaged, one for each of the last epochs, oldest first.
-    epoch_values: Vec<f64>,
+    values_by_epoch: Vec<f64>,
 }
 
 impl WeightedEpochHistory {
-    /// Adds the value of the newest epoch (such as the bytes offered to a scheme in it) to the history; drops the oldest
-    /// value if there are more than [`HISTORY_EPOCHS`].
+    /// Adds the value of the newest epoch (such as the bytes offered to a scheme in it) to the history; drops the
+    /// oldest value if there are more than [`HISTORY_EPOCHS`].
     pub fn push_epoch(&mut self, value: f64) {
-        if self.epoch_values.len() == HISTORY_EPOCHS {
-            self.epoch_values.remove(0);
+        if self.values_by_epoch.len() == HISTORY_EPOCHS {
+            self.values_by_epoch.remove(0);
         }
-        self.epoch_values.push(value);
+        self.values_by_epoch.push(value);
     }
 
     /// Drops from the history the values of all epochs except the newest.
     pub fn drop_all_but_newest_epoch(&mut self) {
-        self.epoch_values.drain(..self.epoch_values.len().saturating_sub(1));
+        self.values_by_epoch.drain(..self.values_by_epoch.len().saturating_sub(1));
     }
 
     /// Returns the weighted average over the epochs in the history; `None` before the first epoch. The newest epoch
     /// always has weight 10, the one before it 9, and so on, even if there are fewer than ten epochs.
     pub fn average(&self) -> Option<f64> {
-        let newest_first = self.epoch_values.iter().rev();
+        let newest_first = self.values_by_epoch.iter().rev();
         let weights = (1..=HISTORY_EPOCHS).rev().map(|weight| weight as f64);
         let (sum, total) = newest_first
             .zip(weights)
@@ -86,13 +86,13 @@ impl WriteActivity {
     /// Returns the flash bytes that an epoch of `epoch_ns` would program without lifetime schemes (such as compression)
     /// and throttling, if the host goes on writing at the rate of this period, which lasted `elapsed_ns`. If writes
     /// were throttled all the time, one nanosecond is counted as unthrottled.
-    pub fn demand_bytes(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
-        let unthrottled = self.epoch_to_unthrottled_time_ratio(elapsed_ns, epoch_ns);
+    pub fn expected_flash_bytes_per_epoch(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
+        let unthrottled = self.epoch_length_over_unthrottled_time(elapsed_ns, epoch_ns);
         self.host_bytes as f64 * self.flash_bytes_per_stored_byte() * unthrottled
     }
 
-    /// Returns the bytes programmed to flash per byte programmed for host writes, so that copies of GC and metadata are
-    /// counted: what one byte costs that no lifetime scheme (such as compression) saves. 1 if the host wrote nothing.
+    /// Returns the bytes programmed to flash per byte programmed for host writes, GC copies and metadata included: the
+    /// cost of a host byte that no lifetime scheme (such as compression) saves. 1 if the host wrote nothing.
     pub fn flash_bytes_per_stored_byte(&self) -> f64 {
         if self.host_programmed_bytes == 0 {
             return 1.0;
@@ -100,16 +100,16 @@ impl WriteActivity {
         self.flash_bytes as f64 / self.host_programmed_bytes as f64
     }
 
-    /// Returns the flash bytes that an epoch of `epoch_ns` would program if the host goes on writing at the rate of
-    /// this period, which lasted `elapsed_ns`: with the lifetime schemes (such as compression) of the period, and
-    /// without throttling.
-    pub fn demand_bytes_with_schemes(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
-        self.flash_bytes as f64 * self.epoch_to_unthrottled_time_ratio(elapsed_ns, epoch_ns)
+    /// Returns the flash bytes that an epoch of `epoch_ns` would program if the host goes on writing at the rate of the
+    /// last `elapsed_ns`, with the lifetime schemes (such as compression) that ran in this time, and without
+    /// throttling.
+    pub fn expected_flash_bytes_with_schemes(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
+        self.flash_bytes as f64 * self.epoch_length_over_unthrottled_time(elapsed_ns, epoch_ns)
     }
 
-    /// Returns the length of an epoch divided by the time in this period during which writes were not throttled. This
-    /// time is counted as at least one nanosecond.
-    fn epoch_to_unthrottled_time_ratio(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
+    /// Returns the length of an epoch divided by the part of the elapsed time `elapsed_ns` in which writes were not
+    /// throttled (at least one nanosecond).
+    fn epoch_length_over_unthrottled_time(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
         epoch_ns as f64 / elapsed_ns.saturating_sub(self.throttled_ns).max(1) as f64
     }
 }

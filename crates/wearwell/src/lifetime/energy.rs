@@ -54,24 +54,27 @@ impl EnergyModel {
         ..Self::STATED_IN_PAPER
     };
 
-    /// Returns the energy of compressing a page, in units of the energy of a page program (`e_c` in the paper IL).
-    pub fn compression_energy_in_programs(&self) -> f64 {
-        self.energy_in_programs(self.compression)
+    /// Returns the energy of compressing a page, in units of the energy of a page program (`e_c` in the
+    /// integrated-lifetime paper).
+    pub fn compression_energy_in_program_energies(&self) -> f64 {
+        self.energy_in_program_energies(self.compression)
     }
 
-    /// Returns the energy of hashing a page, in units of the energy of a page program (`e_d` in the paper IL).
-    pub fn dedup_energy_in_programs(&self) -> f64 {
-        self.energy_in_programs(self.hash)
+    /// Returns the energy of hashing a page, in units of the energy of a page program (`e_d` in the integrated-lifetime
+    /// paper).
+    pub fn dedup_energy_in_program_energies(&self) -> f64 {
+        self.energy_in_program_energies(self.hash)
     }
 
-    /// Returns the energy of encoding a delta of a page against its stored version, in units of a page program. The
-    /// difference is compressed like a page. The read of the stored page costs nothing, as reads do in the paper.
-    pub fn delta_energy_in_programs(&self) -> f64 {
-        self.compression_energy_in_programs()
+    /// Returns the energy of encoding a page as a delta (difference to its stored version), in units of the energy of a
+    /// page program. The difference is compressed like a page. The read of the stored page costs nothing, as reads do
+    /// in the integrated-lifetime paper.
+    pub fn delta_energy_in_program_energies(&self) -> f64 {
+        self.compression_energy_in_program_energies()
     }
 
     /// Returns the energy of a page operation with this time and power, in units of the energy of a page program.
-    fn energy_in_programs(&self, cost: PageOperationCost) -> f64 {
+    fn energy_in_program_energies(&self, cost: PageOperationCost) -> f64 {
         cost.energy_pj() as f64 / self.program.energy_pj() as f64
     }
 }

@@ -15,20 +15,21 @@
 //! A drive without a target lifetime has no capacity per epoch. For it there is
 //! [`SchemeSelectionRule::SavesWritesAndEnergy`], which is the first step of the algorithm alone: every scheme that
 //! saves writes and energy runs. A page that is not programmed is not copied by garbage collection either. So this rule
-//! counts a saved program as many times as flash is programmed per program for the host; the paper's algorithm counts
-//! it once, and so does this rule for delta encoding, which stores deltas in addition to their bases. Whether a page
-//! becomes a delta or a member of a chunk is decided page by page (`content/delta/mod.rs`). All schemes run in the
-//! first epoch, which so measures them in full. Epochs are counted in host writes ([`EpochLength`]), so no times are
-//! needed. A scheme that ran is judged by that epoch alone, because all its pages were measured: if it did not pay, it
-//! does not run in the next. Its earlier history is dropped, so that good results of the past do not enable it again at
-//! once. A bad epoch keeps it off until samples outweigh that epoch, which takes about nine epochs.
+//! counts a saved program as many times as flash is programmed per program for the host. The paper's algorithm counts a
+//! saved program once. For delta encoding, which stores deltas in addition to their bases, this rule counts it once as
+//! well. Whether a page becomes a delta or a member of a chunk is decided page by page (`content/delta/mod.rs`). All
+//! schemes run in the first epoch, which so measures them in full. Epochs are counted in host writes ([`EpochLength`]),
+//! so no times are needed. A scheme that ran is judged by that epoch alone, because all its pages were measured: if it
+//! did not pay, it does not run in the next. Its earlier history is dropped, so that good results of the past do not
+//! enable it again at once. A bad epoch keeps it off until samples outweigh that epoch, which takes about nine epochs.
 //!
-//! The product of the ratios is the share of writes left over if each scheme passes on what it does not serve. Delta
-//! pages count as left over by delta encoding, although compression never receives them. Where both run, demand is
-//! slightly underestimated.
+//! If each scheme passes on the pages that it does not store itself, the product of the write ratios is the share of
+//! writes that remain. Pages of deltas count as passed on by delta encoding, although compression never receives them.
+//! So where both run, demand is slightly underestimated.
 //!
 //! Invariants:
-//! - Throttled epochs program at most their capacity and one host write each, inherited debt included.
+//! - A throttled epoch programs at most its capacity and one host write. What earlier epochs programmed beyond their
+//!   capacity is deducted from this.
 //! - A year is 365 days, as in the paper's 525 600 epochs of five years.
 //!
 //! Simplified: wear is even (remaining cycles are those of all blocks together); reads cost no energy.
@@ -43,7 +44,7 @@ pub use crate::content::{MechanismKind, MechanismSet};
 pub use algorithm::{EpochDecision, SchemeEstimate, SchemeSet, combined_estimate, decide_schemes};
 pub use demand::{WeightedEpochHistory, WriteActivity, epoch_write_budget_bytes, remaining_endurance_bytes};
 pub use energy::{EnergyModel, PageOperationCost, chunk_written_share, dedup_written_share, pages_per_chunk};
-pub use sampling::{SchemeBytes, ShadowSampler, WrittenShareEstimate};
+pub use sampling::{SchemeByteCounts, ShadowSampler, WrittenShareEstimate};
 pub use throttle::Throttle;
 
 /// Seconds per year of 365 days.
@@ -61,7 +62,8 @@ pub enum LifetimePaperConfiguration {
     Compression,
     /// Only deduplication, which always runs; no throttling.
     Dedup,
-    /// Deduplication, compression and throttling, used as algorithm 1 decides.
+    /// Deduplication, compression and throttling. Algorithm 1 of the integrated-lifetime paper chooses which of them
+    /// are active.
     Integrated,
 }
 
@@ -71,13 +73,13 @@ pub struct LifetimeScheme {
     /// Kind of the lifetime scheme (such as compression).
     pub kind: MechanismKind,
     /// Energy that the scheme (such as compression) needs per page it processes, in units of a page program.
-    pub energy_overhead_in_programs: f64,
+    pub energy_overhead_in_program_energies: f64,
 }
 
 impl LifetimeScheme {
     /// Returns the lifetime scheme (such as compression) of kind `kind` with its energy cost in the given energy model.
     pub fn with_energy_of(kind: MechanismKind, energy: &EnergyModel) -> Self {
-        Self { kind, energy_overhead_in_programs: kind.energy_per_page_in_programs(energy) }
+        Self { kind, energy_overhead_in_program_energies: kind.energy_per_page_in_program_energies(energy) }
     }
 }
 
@@ -89,8 +91,8 @@ pub enum SchemeSelectionRule {
     Always,
     /// Algorithm 1 of the paper decides for each epoch which schemes (such as compression) run.
     PaperAlgorithm,
-    /// In each epoch those lifetime schemes (such as compression) run that save both writes and energy: algorithm 1
-    /// without a limit on writes.
+    /// In each epoch those lifetime schemes (such as compression) run that save both writes and energy. This is
+    /// algorithm 1 of the integrated-lifetime paper without a limit on writes.
     SavesWritesAndEnergy,
 }
 
@@ -106,7 +108,7 @@ pub enum EpochLength {
 impl EpochLength {
     /// Returns the length of the epoch in the unit of the time passed to [`LifetimeController::advance_to`]:
     /// nanoseconds, or page writes.
-    fn length_ticks(self) -> u64 {
+    fn length_ns_or_writes(self) -> u64 {
         match self {
             Self::Seconds(seconds) => u64::from(seconds) * 1_000_000_000,
             Self::HostWrites(writes) => u64::from(writes),
@@ -130,9 +132,12 @@ pub struct LifetimeOptions {
 }
 
 impl LifetimeOptions {
-    /// Returns the lifetime-management options of one of the five configurations of the integrated-lifetime paper (IL):
+    /// Returns the lifetime-management options of one of the five configurations of the integrated-lifetime paper:
     /// epochs of five minutes, a target of five years.
-    pub fn of_il_paper(configuration: LifetimePaperConfiguration, energy: &EnergyModel) -> Self {
+    pub fn of_integrated_lifetime_paper(
+        configuration: LifetimePaperConfiguration,
+        energy: &EnergyModel,
+    ) -> Self {
         let [dedup, compression] = [MechanismKind::Dedup, MechanismKind::Compression]
             .map(|kind| LifetimeScheme::with_energy_of(kind, energy));
         let (schemes, scheme_selection_rule, throttles) = match configuration {
@@ -165,15 +170,15 @@ impl LifetimeOptions {
         Self { schemes, scheme_selection_rule: SchemeSelectionRule::Always, ..self }
     }
 
-    /// Returns lifetime-management options without a target lifetime and without throttling: of `schemes`, those run
-    /// that save writes and energy, decided every `epoch_writes` page writes of the host.
+    /// Returns lifetime-management options without a target lifetime and without throttling. Every `epoch_writes` page
+    /// writes of the host, those of `schemes` are chosen to run that save both writes and energy.
     pub fn without_target(schemes: MechanismSet, epoch_writes: u32, energy: &EnergyModel) -> Self {
         Self {
             epoch_length: EpochLength::HostWrites(epoch_writes),
             schemes: schemes.iter().map(|kind| LifetimeScheme::with_energy_of(kind, energy)).collect(),
             scheme_selection_rule: SchemeSelectionRule::SavesWritesAndEnergy,
             may_throttle: false,
-            ..Self::of_il_paper(LifetimePaperConfiguration::Baseline, energy)
+            ..Self::of_integrated_lifetime_paper(LifetimePaperConfiguration::Baseline, energy)
         }
     }
 
@@ -196,10 +201,10 @@ pub struct LifetimeCounters {
     pub activity: WriteActivity,
     /// Bytes that the device can still program before its rated cycles are used up ([`remaining_endurance_bytes`]).
     pub remaining_endurance_bytes: u64,
-    /// Bytes offered to and left over by each lifetime scheme (such as compression), in the order of
-    /// [`LifetimeOptions::schemes`]. A running scheme is measured on all pages that earlier schemes leave over, the
-    /// others on a sample of them.
-    pub scheme_bytes: Vec<SchemeBytes>,
+    /// Bytes offered to each lifetime scheme (such as compression), and bytes that remain to be written after it, in
+    /// the order of [`LifetimeOptions::schemes`]. A running scheme is measured on all pages that earlier schemes leave
+    /// over, the others on a sample of them.
+    pub scheme_byte_counts: Vec<SchemeByteCounts>,
 }
 
 /// Lifetime manager of one device: decides at each epoch which schemes (such as compression) run and whether writes are
@@ -209,12 +214,12 @@ pub struct LifetimeController {
     /// Options of lifetime management: schemes, epoch length and target lifetime.
     options: LifetimeOptions,
     /// Length of an epoch, in nanoseconds or page writes.
-    epoch_ticks: u64,
+    epoch_length_ns_or_writes: u64,
     /// Number of the epoch for which the last decision was made; `None` before the first.
-    decided_epoch: Option<u64>,
+    last_decided_epoch: Option<u64>,
     /// Time of the last decision, in nanoseconds or page writes; `counters_at_decision` holds the counters at that
     /// time.
-    decision_time_ticks: u64,
+    last_decision_ns_or_writes: u64,
     /// Counters of the device at the time of the last decision.
     counters_at_decision: LifetimeCounters,
     /// Flash bytes per epoch that the host's writes would need without schemes and throttling, for the last epochs.
@@ -235,17 +240,17 @@ impl LifetimeController {
     /// # Panics
     /// If an epoch has length 0, or if writes are to be throttled and epochs are not counted in time.
     pub fn new(options: LifetimeOptions) -> Self {
-        let epoch_ticks = options.epoch_length.length_ticks();
+        let epoch_length_ns_or_writes = options.epoch_length.length_ns_or_writes();
         assert!(
-            epoch_ticks > 0,
+            epoch_length_ns_or_writes > 0,
             "the epoch has no length: set lifetime.epoch_s or lifetime.epoch_writes above 0"
         );
         let has_time = matches!(options.epoch_length, EpochLength::Seconds(_));
         assert!(has_time || !options.may_throttle, "throttling needs epochs of time, not of writes");
         Self {
-            epoch_ticks,
-            decided_epoch: None,
-            decision_time_ticks: 0,
+            epoch_length_ns_or_writes,
+            last_decided_epoch: None,
+            last_decision_ns_or_writes: 0,
             counters_at_decision: LifetimeCounters::default(),
             demand_history: WeightedEpochHistory::default(),
             flash_bytes_per_stored_byte: WeightedEpochHistory::default(),
@@ -264,13 +269,13 @@ impl LifetimeController {
     /// Returns the number of the lifetime-management epoch that contains time `now` (nanoseconds or page writes,
     /// depending on [`EpochLength`]), counted from 0.
     pub fn epoch_at(&self, now: u64) -> u64 {
-        now / self.epoch_ticks
+        now / self.epoch_length_ns_or_writes
     }
 
     /// Returns whether time `now` (nanoseconds or page writes, depending on [`EpochLength`]) is in an epoch for which
     /// lifetime management has made no decision yet.
     pub fn is_decision_due(&self, now: u64) -> bool {
-        self.decided_epoch.is_none_or(|decided| self.epoch_at(now) > decided)
+        self.last_decided_epoch.is_none_or(|decided| self.epoch_at(now) > decided)
     }
 
     /// Returns the lifetime schemes (such as compression) that run in the current epoch.
@@ -287,10 +292,10 @@ impl LifetimeController {
         self.decision
     }
 
-    /// Returns the flash bytes per epoch that are expected without lifetime schemes (such as compression) and
-    /// throttling; with the schemes if all of them always run and writes may be throttled. `None` before the second
-    /// decision.
-    pub fn demand_bytes(&self) -> Option<f64> {
+    /// Returns the flash bytes per epoch that are expected without lifetime schemes (such as compression) and without
+    /// throttling. If all schemes always run, and only throttling is controlled, their savings are subtracted. `None`
+    /// before the second decision.
+    pub fn expected_flash_bytes_per_epoch(&self) -> Option<f64> {
         self.demand_history.average()
     }
 
@@ -307,16 +312,16 @@ impl LifetimeController {
         }
         let epoch = self.epoch_at(now);
         assert_eq!(
-            counters.scheme_bytes.len(),
+            counters.scheme_byte_counts.len(),
             self.written_share_estimates.len(),
             "one observation per scheme"
         );
         self.record_history(epoch, now, counters);
         let left = self.options.target_epochs().saturating_sub(epoch);
         self.decision = self.decide_epoch(epoch_write_budget_bytes(counters.remaining_endurance_bytes, left));
-        self.set_throttle(epoch * self.epoch_ticks, counters.activity.flash_bytes);
-        self.decided_epoch = Some(epoch);
-        (self.decision_time_ticks, self.counters_at_decision) = (now, counters.clone());
+        self.set_throttle(epoch * self.epoch_length_ns_or_writes, counters.activity.flash_bytes);
+        self.last_decided_epoch = Some(epoch);
+        (self.last_decision_ns_or_writes, self.counters_at_decision) = (now, counters.clone());
         Some(self.decision)
     }
 
@@ -332,23 +337,24 @@ impl LifetimeController {
     /// each is assumed to have an equal share of the demand. `now` is in the unit of the epochs (nanoseconds or host
     /// writes).
     fn record_history(&mut self, epoch: u64, now: u64, counters: &LifetimeCounters) {
-        let Some(decided) = self.decided_epoch else { return };
+        let Some(decided) = self.last_decided_epoch else { return };
         let activity = counters.activity.since(&self.counters_at_decision.activity);
-        let elapsed_ticks = now - self.decision_time_ticks;
-        let demand_bytes = if self.options.scheme_selection_rule == SchemeSelectionRule::Always
+        let elapsed_ns_or_writes = now - self.last_decision_ns_or_writes;
+        let expected_flash_bytes_per_epoch = if self.options.scheme_selection_rule
+            == SchemeSelectionRule::Always
             && self.options.may_throttle
         {
-            activity.demand_bytes_with_schemes(elapsed_ticks, self.epoch_ticks)
+            activity.expected_flash_bytes_with_schemes(elapsed_ns_or_writes, self.epoch_length_ns_or_writes)
         } else {
-            activity.demand_bytes(elapsed_ticks, self.epoch_ticks)
+            activity.expected_flash_bytes_per_epoch(elapsed_ns_or_writes, self.epoch_length_ns_or_writes)
         };
         for _ in decided..epoch.min(decided + demand::HISTORY_EPOCHS as u64) {
-            self.demand_history.push_epoch(demand_bytes);
+            self.demand_history.push_epoch(expected_flash_bytes_per_epoch);
         }
         if activity.host_programmed_bytes > 0 {
             self.flash_bytes_per_stored_byte.push_epoch(activity.flash_bytes_per_stored_byte());
         }
-        let observed = counters.scheme_bytes.iter().zip(&self.counters_at_decision.scheme_bytes);
+        let observed = counters.scheme_byte_counts.iter().zip(&self.counters_at_decision.scheme_byte_counts);
         let is_best = self.options.scheme_selection_rule == SchemeSelectionRule::SavesWritesAndEnergy;
         for (at, (ratio, (now, before))) in self.written_share_estimates.iter_mut().zip(observed).enumerate()
         {
@@ -363,18 +369,22 @@ impl LifetimeController {
     /// `capacity_bytes` to flash, and whether host writes are throttled.
     fn decide_epoch(&self, capacity_bytes: f64) -> EpochDecision {
         let all = SchemeSet::of_first_schemes(self.options.schemes.len());
-        let demand_bytes = self.demand_history.average();
+        let expected_flash_bytes_per_epoch = self.demand_history.average();
         let mut decision = match self.options.scheme_selection_rule {
             SchemeSelectionRule::Always => {
-                let exceeds = demand_bytes.is_some_and(|demand_bytes| demand_bytes > capacity_bytes);
+                let exceeds = expected_flash_bytes_per_epoch.is_some_and(|expected_flash_bytes_per_epoch| {
+                    expected_flash_bytes_per_epoch > capacity_bytes
+                });
                 let throttle_bytes_per_epoch = exceeds.then_some(capacity_bytes as u64);
                 EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch }
             }
-            SchemeSelectionRule::PaperAlgorithm => match demand_bytes {
-                Some(demand_bytes) => self.decide_by_paper_algorithm(demand_bytes, capacity_bytes),
+            SchemeSelectionRule::PaperAlgorithm => match expected_flash_bytes_per_epoch {
+                Some(expected_flash_bytes_per_epoch) => {
+                    self.decide_by_paper_algorithm(expected_flash_bytes_per_epoch, capacity_bytes)
+                }
                 None => EpochDecision::default(),
             },
-            SchemeSelectionRule::SavesWritesAndEnergy if self.decided_epoch.is_none() => {
+            SchemeSelectionRule::SavesWritesAndEnergy if self.last_decided_epoch.is_none() => {
                 EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch: None }
             }
             SchemeSelectionRule::SavesWritesAndEnergy => self.decide_by_paper_algorithm(0.0, f64::INFINITY),
@@ -388,7 +398,11 @@ impl LifetimeController {
     /// Decides by algorithm 1 of the integrated-lifetime paper (IL) which lifetime schemes (such as compression) run.
     /// Schemes that share their work are decided together, as one group. A scheme without observations is expected to
     /// save nothing.
-    fn decide_by_paper_algorithm(&self, demand_bytes: f64, capacity_bytes: f64) -> EpochDecision {
+    fn decide_by_paper_algorithm(
+        &self,
+        expected_flash_bytes_per_epoch: f64,
+        capacity_bytes: f64,
+    ) -> EpochDecision {
         let estimates: Vec<SchemeEstimate> =
             (0..self.options.schemes.len()).map(|at| self.scheme_estimate(at)).collect();
         let groups = self.jointly_decided_schemes();
@@ -398,12 +412,12 @@ impl LifetimeController {
                 1 => estimates[group.start],
                 _ => combined_estimate(
                     &estimates[group.clone()],
-                    self.options.schemes[group.start].energy_overhead_in_programs
-                        / self.programs_saved_with_a_page(self.options.schemes[group.start].kind),
+                    self.options.schemes[group.start].energy_overhead_in_program_energies
+                        / self.programs_credited_per_saved_page(self.options.schemes[group.start].kind),
                 ),
             })
             .collect();
-        let decision = decide_schemes(&of_groups, demand_bytes, capacity_bytes);
+        let decision = decide_schemes(&of_groups, expected_flash_bytes_per_epoch, capacity_bytes);
         let running = groups.into_iter().enumerate().filter(|&(k, _)| decision.enabled_schemes.contains(k));
         let members = running.flat_map(|(_, group)| group).filter(|&at| estimates[at].saves_writes());
         EpochDecision { enabled_schemes: members.fold(SchemeSet::NONE, SchemeSet::with_scheme), ..decision }
@@ -428,7 +442,7 @@ impl LifetimeController {
         let before = self.throttle;
         self.throttle = self.decision.throttle_bytes_per_epoch.map(|budget_bytes| match before {
             Some(throttle) => throttle.for_next_epoch(budget_bytes, start_ns, flash_bytes),
-            None => Throttle::new(budget_bytes, self.epoch_ticks, start_ns, flash_bytes),
+            None => Throttle::new(budget_bytes, self.epoch_length_ns_or_writes, start_ns, flash_bytes),
         });
     }
 
@@ -436,17 +450,18 @@ impl LifetimeController {
     /// derived from its observations; a scheme without observations is expected to save nothing.
     fn scheme_estimate(&self, at: usize) -> SchemeEstimate {
         let (scheme, shares) = (&self.options.schemes[at], &self.written_share_estimates[at]);
-        let overhead = scheme.energy_overhead_in_programs * shares.tried_share();
+        let overhead = scheme.energy_overhead_in_program_energies * shares.examined_share_of_offered_bytes();
         SchemeEstimate::new(
-            shares.written_share().unwrap_or(1.0),
-            overhead / self.programs_saved_with_a_page(scheme.kind),
+            shares.written_share_of_offered_bytes().unwrap_or(1.0),
+            overhead / self.programs_credited_per_saved_page(scheme.kind),
         )
     }
 
-    /// Returns the page programs that the decision counts as saved with one page that a lifetime scheme of kind `kind`
-    /// saves. The paper's algorithm counts one program. Without a target lifetime, the copies by GC that the page would
-    /// have caused are counted as well, as in the last epochs; not for deltas, which GC copies beside their bases.
-    fn programs_saved_with_a_page(&self, kind: MechanismKind) -> f64 {
+    /// Returns how many page programs the decision credits to a lifetime scheme of kind `kind` per page write that it
+    /// saves. In the paper's algorithm this is 1. Without a target lifetime, GC copies that the page would have caused
+    /// are added, as measured in the last epochs; not for delta encoding, because GC copies deltas in addition to their
+    /// bases.
+    fn programs_credited_per_saved_page(&self, kind: MechanismKind) -> f64 {
         match self.options.scheme_selection_rule {
             SchemeSelectionRule::SavesWritesAndEnergy if kind != MechanismKind::Delta => {
                 self.flash_bytes_per_stored_byte.average().map_or(1.0, |programs| programs.max(1.0))

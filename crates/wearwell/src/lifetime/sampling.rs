@@ -1,9 +1,9 @@
 //! Shadow sampling: estimates on a few pages what a lifetime scheme would save while it does not run.
 //!
 //! A scheme that runs is measured on every page. A scheme that does not run would never be measured again, so it
-//! processes one page in 64 and only counts the result; its energy for these pages is real and is counted. The paper
-//! (IL) says that ratios come "from the history of the previous epochs" and does not mention disabled schemes; sampling
-//! is our addition.
+//! processes one page in 64 and only counts the result; its energy for these pages is real and is counted. The
+//! integrated-lifetime paper says that ratios come "from the history of the previous epochs" and does not mention
+//! disabled schemes; sampling is our addition.
 //!
 //! Each scheme that does not run is sampled as follows (`content/scheme_counters.rs`):
 //!
@@ -16,11 +16,12 @@
 //!   versions in GC is not seen.
 //! - Compression samples some groups of consecutive writes, which are compressed and dropped.
 //!
-//! Sampling contents has errors. Deduplication is underestimated: while it does not run, copies are stored to which it
-//! would have bound pages. The index then names the newest copy, and drops the content with it, although an older copy
-//! is still live. A fingerprint store that records one content in 64 holds 64 times the history, so recycling is
-//! overestimated: it then runs for an epoch, is measured on all bytes of that epoch, and is off again as long as that
-//! epoch is remembered. If there are only a few distinct contents, perhaps none is sampled and no saving is seen.
+//! Sampling contents has errors. Deduplication is underestimated: while it does not run, duplicates are stored as pages
+//! of their own. The index then names only the newest duplicate. When this page is overwritten, the index drops the
+//! content, although an older duplicate is still live. A fingerprint store that records one content in 64 holds 64
+//! times the history, so recycling is overestimated: it then runs for an epoch, is measured on all bytes of that epoch,
+//! and is off again as long as that epoch is remembered. If there are only a few distinct contents, perhaps none is
+//! sampled and no saving is seen.
 //!
 //! Ratios are conditional: scheme k counts the pages left over by the running schemes before it. So the product of all
 //! ratios is the share that is really written, however much the schemes overlap.
@@ -32,37 +33,37 @@ use crate::data::{Fingerprint, mix_bits};
 /// Stateless: equal arguments give equal answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShadowSampler {
-    /// Sampling interval N: one group of writes (or one content) in N is sampled.
-    sampling_interval: u32,
+    /// Sampling interval: one of this many groups of writes (or one of this many contents) is sampled.
+    groups_per_sample: u32,
     /// Number of consecutive page writes that are sampled together as a group.
     pages_per_group: u32,
 }
 
 impl ShadowSampler {
-    /// Creates a sampler that samples one of `sampling_interval` groups of `pages_per_group` consecutive page writes.
+    /// Creates a sampler that samples one of `groups_per_sample` groups of `pages_per_group` consecutive page writes.
     /// Writes are sampled in groups because the members of a compression chunk can only be judged together.
     ///
     /// # Panics
     /// If either argument is 0.
-    pub fn new(sampling_interval: u32, pages_per_group: u32) -> Self {
+    pub fn new(groups_per_sample: u32, pages_per_group: u32) -> Self {
         assert!(
-            sampling_interval > 0 && pages_per_group > 0,
+            groups_per_sample > 0 && pages_per_group > 0,
             "sampling takes one in at least 1, in groups of at least 1"
         );
-        Self { sampling_interval, pages_per_group }
+        Self { groups_per_sample, pages_per_group }
     }
 
-    /// Returns whether the `n`-th page write is sampled. A hash of `n` decides, because with regular intervals a
-    /// periodic workload would be sampled at one phase only.
-    pub fn samples_write(&self, n: u64) -> bool {
-        mix_bits(n / self.pages_per_group as u64).is_multiple_of(self.sampling_interval as u64)
+    /// Returns whether the page write with the number `n` is sampled. A hash of `n` decides, because with regular
+    /// intervals a periodic workload would be sampled at one phase only.
+    pub fn should_sample_write(&self, n: u64) -> bool {
+        mix_bits(n / self.pages_per_group as u64).is_multiple_of(self.groups_per_sample as u64)
     }
 
     /// Returns whether pages with this content are sampled: all of them or none, because otherwise duplicates could not
     /// be recognised. A drive would take the checksum that protects its data path for this decision, so that only
     /// sampled pages are hashed.
-    pub fn samples_content(&self, content: Fingerprint) -> bool {
-        mix_bits(content.0).is_multiple_of(self.sampling_interval as u64)
+    pub fn should_sample_content(&self, content: Fingerprint) -> bool {
+        mix_bits(content.0).is_multiple_of(self.groups_per_sample as u64)
     }
 }
 
@@ -76,24 +77,24 @@ impl Default for ShadowSampler {
 /// Bytes offered to a lifetime scheme (such as compression), and bytes that remain to be written after the scheme.
 /// Measured on all pages, or on a sample while the scheme does not run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SchemeBytes {
+pub struct SchemeByteCounts {
     /// Bytes of the pages offered to the scheme (such as compression).
     pub offered_bytes: u64,
-    /// Bytes that the scheme (such as compression) did not save: it passed them on, or programmed them itself.
-    pub still_written_bytes: u64,
+    /// Bytes that the scheme (such as compression) did not save, because it passed them on or programmed them itself.
+    pub unsaved_bytes: u64,
     /// Bytes of the pages offered to the scheme (such as compression) that it passed on without trying to save them.
-    pub untried_bytes: u64,
+    pub unexamined_bytes: u64,
 }
 
-impl SchemeBytes {
+impl SchemeByteCounts {
     /// Returns the bytes counted for a lifetime scheme (such as compression) since `earlier`, an earlier reading of
     /// these counters.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             offered_bytes: self.offered_bytes - earlier.offered_bytes,
-            still_written_bytes: self.still_written_bytes - earlier.still_written_bytes,
-            untried_bytes: self.untried_bytes - earlier.untried_bytes,
+            unsaved_bytes: self.unsaved_bytes - earlier.unsaved_bytes,
+            unexamined_bytes: self.unexamined_bytes - earlier.unexamined_bytes,
         }
     }
 }
@@ -106,40 +107,40 @@ pub struct WrittenShareEstimate {
     /// Bytes of the pages offered to the scheme in each of the last epochs.
     offered_bytes: WeightedEpochHistory,
     /// Bytes that the scheme did not save in each of the last epochs.
-    still_written_bytes: WeightedEpochHistory,
+    unsaved_bytes: WeightedEpochHistory,
     /// Bytes that the scheme passed on without trying to save them in each of the last epochs.
-    untried_bytes: WeightedEpochHistory,
+    unexamined_bytes: WeightedEpochHistory,
 }
 
 impl WrittenShareEstimate {
     /// Adds the bytes counted for a lifetime scheme (such as compression) in one epoch to the history. Ignores epochs
     /// in which no bytes were offered to the scheme.
-    pub fn push_epoch(&mut self, epoch: SchemeBytes) {
+    pub fn push_epoch(&mut self, epoch: SchemeByteCounts) {
         if epoch.offered_bytes > 0 {
             self.offered_bytes.push_epoch(epoch.offered_bytes as f64);
-            self.still_written_bytes.push_epoch(epoch.still_written_bytes as f64);
-            self.untried_bytes.push_epoch(epoch.untried_bytes as f64);
+            self.unsaved_bytes.push_epoch(epoch.unsaved_bytes as f64);
+            self.unexamined_bytes.push_epoch(epoch.unexamined_bytes as f64);
         }
     }
 
     /// Drops from the history the bytes of all epochs except the newest.
     pub fn drop_all_but_newest_epoch(&mut self) {
-        let Self { offered_bytes, still_written_bytes, untried_bytes } = self;
-        [offered_bytes, still_written_bytes, untried_bytes]
+        let Self { offered_bytes, unsaved_bytes, unexamined_bytes } = self;
+        [offered_bytes, unsaved_bytes, unexamined_bytes]
             .into_iter()
             .for_each(WeightedEpochHistory::drop_all_but_newest_epoch);
     }
 
     /// Returns the predicted write ratio of a lifetime scheme (bytes that it does not save over bytes offered to it);
     /// `None` before the first observation.
-    pub fn written_share(&self) -> Option<f64> {
-        Some(self.still_written_bytes.average()? / self.offered_bytes.average()?)
+    pub fn written_share_of_offered_bytes(&self) -> Option<f64> {
+        Some(self.unsaved_bytes.average()? / self.offered_bytes.average()?)
     }
 
-    /// Returns the share of the bytes offered to a lifetime scheme (such as compression) that it tries to save; 1
-    /// before the first observation.
-    pub fn tried_share(&self) -> f64 {
-        let averages = self.untried_bytes.average().zip(self.offered_bytes.average());
+    /// Returns the share of the bytes offered to a lifetime scheme (such as compression) that the scheme tries to save;
+    /// 1 before the first observation.
+    pub fn examined_share_of_offered_bytes(&self) -> f64 {
+        let averages = self.unexamined_bytes.average().zip(self.offered_bytes.average());
         averages.map_or(1.0, |(untried, offered)| 1.0 - untried / offered)
     }
 }

@@ -6,8 +6,9 @@
 //! carried over. Bytes that an epoch does not use remain usable until its end and are then dropped, because the next
 //! capacity is computed from the bytes that really remain.
 //!
-//! The paper (IL) gives no formula. This one equals its per-page delay, `epoch * page / capacity - service time`, for a
-//! host that always has a write ready. Only host writes are throttled; collection, recovery and metadata never wait.
+//! The integrated-lifetime paper gives no formula for the token bucket. This one equals the paper's delay per page,
+//! `epoch * page / capacity - service time`, for a host that always has a write ready. Only host writes are throttled;
+//! collection, recovery and metadata never wait.
 //!
 //! All arithmetic is in integers. A product of bytes and nanoseconds takes 128 bits. Waiting times round up and
 //! earnings round down, so that rounding never permits more writes.
@@ -21,9 +22,9 @@ pub struct Throttle {
     epoch_ns: u64,
     /// Time at which the current epoch of the token bucket began, nanoseconds.
     epoch_start_ns: u64,
-    /// Flash bytes that the device had programmed when the current epoch began, minus those for which the token bucket
-    /// had no tokens (its debt).
-    paid_bytes_at_epoch_start: u64,
+    /// Flash bytes that the device had programmed when the current epoch began, minus the debt of the token bucket:
+    /// bytes programmed before there were tokens for them.
+    flash_bytes_covered_by_tokens_at_epoch_start: u64,
 }
 
 impl Throttle {
@@ -35,7 +36,7 @@ impl Throttle {
             epoch_budget_bytes: budget_bytes.max(1),
             epoch_ns,
             epoch_start_ns,
-            paid_bytes_at_epoch_start: flash_bytes,
+            flash_bytes_covered_by_tokens_at_epoch_start: flash_bytes,
         }
     }
 
@@ -44,12 +45,12 @@ impl Throttle {
     pub fn for_next_epoch(self, budget_bytes: u64, start_ns: u64, flash_bytes: u64) -> Self {
         let paid_bytes = self
             .bytes_earned_in_epoch(start_ns)
-            .saturating_add(self.paid_bytes_at_epoch_start)
+            .saturating_add(self.flash_bytes_covered_by_tokens_at_epoch_start)
             .min(flash_bytes);
         Self {
             epoch_budget_bytes: budget_bytes.max(1),
             epoch_start_ns: start_ns,
-            paid_bytes_at_epoch_start: paid_bytes,
+            flash_bytes_covered_by_tokens_at_epoch_start: paid_bytes,
             ..self
         }
     }
@@ -57,7 +58,7 @@ impl Throttle {
     /// Returns how long a host write at `now_ns` must wait, nanoseconds, if the device has programmed `flash_bytes`
     /// since it was built; 0 if it need not wait.
     pub fn delay_ns(&self, now_ns: u64, flash_bytes: u64) -> u64 {
-        let debt_bytes = flash_bytes.saturating_sub(self.paid_bytes_at_epoch_start);
+        let debt_bytes = flash_bytes.saturating_sub(self.flash_bytes_covered_by_tokens_at_epoch_start);
         let due_ns = (debt_bytes as u128 * self.epoch_ns as u128).div_ceil(self.epoch_budget_bytes as u128);
         let due_ns = u64::try_from(due_ns).unwrap_or(u64::MAX);
         due_ns.saturating_sub(now_ns.saturating_sub(self.epoch_start_ns))

@@ -1,6 +1,6 @@
 //! The demand-paged map: the table is on flash in translation pages, and RAM holds a cache of entries.
 //!
-//! Source of the frame: Gupta, Kim, Urgaonkar, "DFTL: A Flash Translation Layer Employing Demand-based Selective
+//! Source of the basic design: Gupta, Kim, Urgaonkar, "DFTL: A Flash Translation Layer Employing Demand-based Selective
 //! Caching of Page-level Address Mappings", ASPLOS 2009. Kept: cached mapping table with plain LRU replacement,
 //! directory of the translation pages, fetch on a miss, lazy copying and batch updates: evicting a dirty entry writes
 //! all dirty entries of its translation page at once. A page moved by GC becomes a dirty entry like any write. Not
@@ -22,8 +22,8 @@
 //! - no translation page is written between the program of a data page and the update of its entry, so a page
 //!   programmed before the newest version of its translation page is in that version, or older than what is in it;
 //! - with checkpoints, every translation page holds a sequence number in its spare area: all entries that were dirty
-//!   when it was written were changed later than that. It is the number of the last but one checkpoint, so about twice
-//!   [`DemandPagedMap::changes_per_checkpoint`] changes back;
+//!   when it was written were changed later than that. This is the sequence number at the checkpoint before the last
+//!   one, and about twice [`DemandPagedMap::changes_per_checkpoint`] changes have been made since;
 //! - a trim is on flash when it returns, because no program of a data page would show it to a recovery.
 //!
 //! With capacity for every logical page nothing is ever fetched or evicted: without checkpoints and bounds, translation
@@ -33,18 +33,18 @@
 use arrayvec::ArrayVec;
 
 use super::Mapping;
-use super::construction::ConstructionMap;
+use super::construction::InitialStateMap;
 use super::entry_cache::{CacheSlot, CachedEntry, EntryCache};
 use super::nvram_entries::{self, NvramEntries};
 use super::translation_table::{
     DirectoryLocation, SPARE_SEQUENCE_BYTES, TranslationTable, decode_entry, decode_spare_sequence,
 };
-use crate::address::{Lpn, OptionalAddress, Ppn, Unit};
+use crate::address::{Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::error::{Error, Result};
 use crate::events::MetadataWriteReason;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
-use crate::store::{ContentRecord, ContentRecordKey, Store};
+use crate::store::{ContentRecord, ContentRecordKey, FlashPageStore};
 use crate::tables::prefetch::{
     HOST_WRITES_PER_PREFETCH, TRANSLATION_PAGES_PER_PREFETCH, load_into_cpu_cache,
 };
@@ -80,8 +80,9 @@ pub struct DemandPagedMapOptions {
     /// Maximum number of dirty entries in the cache of map entries; `None` means no limit. A limit needs
     /// [`InvalidPageIdentification::AtSynchronisation`], or a map whose dirty entries are in NVRAM.
     pub max_dirty_entries: Option<u32>,
-    /// Whether checkpoints write map entries that are dirty for long to flash early. A recovery then finds all changes
-    /// that flash lacks by reading only the newest data pages. Needs [`InvalidPageIdentification::AtSynchronisation`].
+    /// Whether the map makes checkpoints, which write entries that have been dirty for a long time before they are
+    /// evicted. A recovery then finds all changes that flash lacks by reading only the newest data pages. Needs
+    /// [`InvalidPageIdentification::AtSynchronisation`].
     pub makes_checkpoints: bool,
     /// Where the directory (the PPNs of the translation pages) is kept.
     pub directory: DirectoryLocation,
@@ -113,8 +114,8 @@ pub struct MapCacheCounts {
     /// Number of translation pages written because a dirty entry was evicted from the cache, or because a bound (on
     /// dirty entries, unidentified invalid pages or NVRAM words) was reached.
     pub synchronisations: u64,
-    /// Number of translation pages written by checkpoints of the map, that is, early because their entries were dirty
-    /// for long.
+    /// Number of translation pages that checkpoints of the map wrote, before an eviction required it, because their
+    /// entries had been dirty for a long time.
     pub checkpoint_synchronisations: u64,
     /// Number of writes of translation pages that were omitted because flash already held all dirty entries of the
     /// page, which can happen after a recovery.
@@ -130,9 +131,9 @@ pub struct MapCacheCounts {
 pub(crate) struct IdentifiedInvalidPage {
     /// PPN of the invalid page.
     pub(crate) ppn: Ppn,
-    /// Whether it is certain that the invalid page was not reported as invalid before. After a recovery it may be
-    /// uncertain.
-    pub(crate) is_certainly_unreported: bool,
+    /// Whether the page has certainly not been reported to the validity store as invalid before. After a recovery this
+    /// may be uncertain.
+    pub(crate) is_certainly_not_yet_reported_invalid: bool,
 }
 
 /// Demand-paged L2P map: the table on flash in translation pages, and a cache of entries in RAM.
@@ -155,23 +156,22 @@ pub struct DemandPagedMap {
     entry_changes_since_checkpoint: u32,
     /// Whether a checkpoint (early write of entries that are dirty for long) has begun and is not complete.
     is_in_checkpoint: bool,
-    /// Whether a translation page with changed entries was written since the last checkpoint of the map (early write of
-    /// entries that are dirty for long).
+    /// Whether the map has written a translation page with changed entries since its last checkpoint.
     has_written_page_since_checkpoint: bool,
     /// Sequence number of the last flash program that preceded the end of the last checkpoint of the map (a checkpoint
     /// writes entries that are dirty for long).
     checkpoint_sequence: u64,
     /// Sequence number of a flash program that precedes every change which is only in RAM: each dirty entry of the map
     /// was changed after this program.
-    sequence_before_dirty_entries: u64,
+    program_sequence_before_all_dirty_entries: u64,
     /// The whole L2P map in RAM, while the initial state of a drive is constructed (pages are placed without executing
     /// writes); `None` otherwise.
-    steady_state_construction_map: Option<ConstructionMap>,
+    initial_state_map: Option<InitialStateMap>,
     /// Copy of the dirty map entries in NVRAM, where they survive a loss of power; `None` if the map has no such copy.
     dirty_entries_in_nvram: Option<NvramEntries>,
-    /// Whether entries of bound logical pages (mapped without a program) have a bind mark, the highest bit of the
-    /// entry.
-    has_bind_marks: bool,
+    /// Whether the highest bit of an entry, the bind mark, marks logical pages that were mapped to stored content
+    /// without a program.
+    marks_entries_mapped_without_program: bool,
     /// Counts of hits, misses and writes of translation pages.
     counts: MapCacheCounts,
 }
@@ -197,43 +197,44 @@ impl DemandPagedMap {
             is_in_checkpoint: false,
             has_written_page_since_checkpoint: false,
             checkpoint_sequence: 0,
-            sequence_before_dirty_entries: 0,
-            steady_state_construction_map: None,
+            program_sequence_before_all_dirty_entries: 0,
+            initial_state_map: None,
             dirty_entries_in_nvram: None,
-            has_bind_marks: false,
+            marks_entries_mapped_without_program: false,
             counts: MapCacheCounts::default(),
             options,
         }
     }
 
-    /// Makes the map recognise bind marks in entries (bit of a mapping without a program), and record in NVRAM each
-    /// marked entry that is on flash ([`ContentRecord::BoundEntry`]). By these records, recovery finds the referrers of
-    /// shared pages and chunk members.
-    pub(crate) fn enable_bind_marks(&mut self) {
-        self.has_bind_marks = true;
+    /// Makes the map recognise the bind mark, the bit of an entry whose logical page was mapped to stored content
+    /// without a program, and record in NVRAM each marked entry that is on flash
+    /// ([`ContentRecord::MapEntryWithoutProgram`]). By these records, recovery finds the referrers of shared pages and
+    /// chunk members.
+    pub(crate) fn mark_entries_mapped_without_program(&mut self) {
+        self.marks_entries_mapped_without_program = true;
     }
 
-    /// Returns whether the map entry `entry` has a bind mark: its logical page got its content by a bind (such as
-    /// deduplication), not by a program.
+    /// Returns whether the bind mark of the map entry `entry` is set: its logical page was mapped to stored content
+    /// (for example by deduplication), without a program.
     #[inline]
-    fn is_bound_entry(&self, entry: Unit) -> bool {
-        self.has_bind_marks && entry.has_bind_mark()
+    fn is_entry_mapped_without_program(&self, entry: StoredUnit) -> bool {
+        self.marks_entries_mapped_without_program && entry.is_marked_as_mapped_without_program()
     }
 
-    /// Returns the unit (flash page or chunk member) that the map entry `entry` names, without the bind mark (bit of a
-    /// mapping without a program) that it may have.
+    /// Returns the unit (flash page or chunk member) that the map entry `entry` names. Clears the bind mark, the bit
+    /// that is set if the logical page was mapped without a program.
     #[inline]
-    fn unit_of_entry(&self, entry: Unit) -> Unit {
-        if self.has_bind_marks { entry.without_bind_mark() } else { entry }
+    fn unit_named_by_map_entry(&self, entry: StoredUnit) -> StoredUnit {
+        if self.marks_entries_mapped_without_program { entry.without_mapping_mark() } else { entry }
     }
 
-    /// Creates a demand-paged map of unmapped logical pages whose dirty entries are also kept in NVRAM, from word (8
-    /// bytes) `first_nvram_word` on. At most `entries_per_page` logical pages refer to one page of flash.
+    /// Creates a demand-paged map in which no logical page is mapped. Its dirty entries are also kept in NVRAM, from
+    /// word (8 bytes) `first_nvram_word` on. At most `entries_per_page` logical pages refer to one page of flash.
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
     pub(crate) fn with_nvram<N: Nand>(
-        io: &Store<N>,
+        io: &FlashPageStore<N>,
         logical_pages: u32,
         options: DemandPagedMapOptions,
         first_nvram_word: usize,
@@ -291,13 +292,13 @@ impl DemandPagedMap {
         self.options.max_dirty_entries.unwrap_or(self.options.cache_entries).min(self.options.cache_entries)
     }
 
-    /// Reads from the spare area of the translation page at `version` a sequence number (of flash programs). All map
-    /// entries that were dirty when this version was written were changed by later programs.
+    /// Reads, from the spare area of the translation page at `version`, the sequence number of a flash program. All map
+    /// entries that were dirty when this version was written were changed after this program.
     ///
     /// # Errors
     /// Any error of the flash.
-    pub(crate) fn read_sequence_before_dirty_entries<N: Nand>(
-        io: &mut Store<N>,
+    pub(crate) fn read_program_sequence_before_all_dirty_entries<N: Nand>(
+        io: &mut FlashPageStore<N>,
         version: Ppn,
     ) -> Result<u64> {
         let mut page = vec![0; io.geometry().page_bytes as usize + SPARE_SEQUENCE_BYTES];
@@ -305,9 +306,10 @@ impl DemandPagedMap {
         Ok(decode_spare_sequence(&page))
     }
 
-    /// Sets, after a recovery, the sequence number after which all dirty entries of the map were changed.
-    pub(crate) fn set_sequence_before_dirty_entries(&mut self, sequence: u64) {
-        (self.sequence_before_dirty_entries, self.checkpoint_sequence) = (sequence, sequence);
+    /// Sets, after a recovery, the sequence number of a flash program after which all dirty entries of the map were
+    /// changed.
+    pub(crate) fn set_program_sequence_before_all_dirty_entries(&mut self, sequence: u64) {
+        (self.program_sequence_before_all_dirty_entries, self.checkpoint_sequence) = (sequence, sequence);
     }
 
     /// Writes translation page `id`, whose entries are loaded. If the map makes checkpoints, the spare area of the page
@@ -315,11 +317,11 @@ impl DemandPagedMap {
     /// programs with higher numbers.
     fn write_loaded_translation_page<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         id: u32,
         cause: Cause,
     ) -> Result<()> {
-        let note = self.options.makes_checkpoints.then_some(self.sequence_before_dirty_entries);
+        let note = self.options.makes_checkpoints.then_some(self.program_sequence_before_all_dirty_entries);
         self.table.write_translation_page(io, id, note, cause)
     }
 
@@ -342,7 +344,7 @@ impl DemandPagedMap {
         let (logical_pages, hidden_limit) = (self.logical_pages(), self.max_unidentified_invalid_pages);
         let (max_metadata_pages_per_access, mut in_nvram) =
             (self.max_metadata_pages_per_access, self.dirty_entries_in_nvram.take());
-        let has_bind_marks = self.has_bind_marks;
+        let marks_entries_mapped_without_program = self.marks_entries_mapped_without_program;
         if let Some(in_nvram) = &mut in_nvram {
             in_nvram.drop_ram_state();
         }
@@ -353,14 +355,14 @@ impl DemandPagedMap {
             dirty_entries_in_nvram: in_nvram,
             ..new
         };
-        self.has_bind_marks = has_bind_marks;
+        self.marks_entries_mapped_without_program = marks_entries_mapped_without_program;
     }
 
     /// Reloads the dirty map entries from NVRAM into the cache, after [`DemandPagedMap::drop_ram_state`].
     ///
     /// # Errors
     /// [`Error::Damaged`] for a word with an impossible logical page, or with a logical page that another word has.
-    pub(crate) fn reload_dirty_entries<N: Nand>(&mut self, io: &Store<N>) -> Result<()> {
+    pub(crate) fn reload_dirty_entries<N: Nand>(&mut self, io: &FlashPageStore<N>) -> Result<()> {
         let logical_pages = self.logical_pages();
         let Some(in_nvram) = &mut self.dirty_entries_in_nvram else {
             unreachable!("only what is in NVRAM is reloaded")
@@ -388,7 +390,7 @@ impl DemandPagedMap {
     }
 
     /// Checks that the map entries in NVRAM are exactly the dirty entries of the cache. For audits.
-    pub(crate) fn check_nvram<N: Nand>(&self, io: &Store<N>) -> std::result::Result<(), String> {
+    pub(crate) fn check_nvram<N: Nand>(&self, io: &FlashPageStore<N>) -> std::result::Result<(), String> {
         let Some(in_nvram) = &self.dirty_entries_in_nvram else { return Ok(()) };
         let dirty = (0..self.table.translation_pages()).flat_map(|id| self.cache.dirty_slots_of_page(id));
         for slot in dirty {
@@ -414,9 +416,9 @@ impl DemandPagedMap {
     /// Must be called before RAM is changed, so that this store is the commit point of the change.
     fn store_entry_in_nvram<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         slot: CacheSlot,
-        unit: Unit,
+        unit: StoredUnit,
     ) -> Result<()> {
         let Some(in_nvram) = &mut self.dirty_entries_in_nvram else { return Ok(()) };
         let lpn = self.cache.entry(slot).lpn;
@@ -444,34 +446,40 @@ impl DemandPagedMap {
 
     /// Decodes all map entries of translation page `id` from its `bytes`, as (logical page, location), unmapped ones
     /// included.
-    pub(crate) fn decode_entries(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, Unit)> {
-        self.decode_entries_with_bind_marks(id, bytes).map(|(lpn, entry)| (lpn, self.unit_of_entry(entry)))
+    pub(crate) fn decode_entries(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, StoredUnit)> {
+        self.decode_entries_with_marks(id, bytes)
+            .map(|(lpn, entry)| (lpn, self.unit_named_by_map_entry(entry)))
     }
 
-    /// Decodes all map entries of translation page `id` from its `bytes`, as (logical page, location). Locations keep
-    /// the bind mark (bit of a mapping without a program) that the entry may have; unmapped entries are included.
-    pub(crate) fn decode_entries_with_bind_marks(
+    /// Decodes all map entries of translation page `id` from its `bytes`, as (logical page, location). Unmapped entries
+    /// are included. A location keeps the bind mark, the bit that is set if the logical page was mapped without a
+    /// program.
+    pub(crate) fn decode_entries_with_marks(
         &self,
         id: u32,
         bytes: &[u8],
-    ) -> impl Iterator<Item = (Lpn, Unit)> {
+    ) -> impl Iterator<Item = (Lpn, StoredUnit)> {
         self.table.lpn_range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), decode_entry(bytes, k)))
     }
 
-    /// Returns the dirty entries of bound logical pages (mapped without a program), with their bind marks, in the order
-    /// of logical pages within each translation page.
-    pub(crate) fn dirty_bound_entries(&self) -> Vec<(Lpn, Unit)> {
+    /// Returns the dirty entries of logical pages that were mapped without a program, in the order of logical pages
+    /// within each translation page. The entries keep the bit that marks such mappings.
+    pub(crate) fn dirty_entries_mapped_without_program(&self) -> Vec<(Lpn, StoredUnit)> {
         let slots = (0..self.table.translation_pages()).flat_map(|id| self.cache.dirty_slots_of_page(id));
         let entries = slots.map(|slot| self.cache.entry(slot)).map(|entry| (entry.lpn, entry.unit));
-        entries.filter(|&(_, entry)| self.is_bound_entry(entry)).collect()
+        entries.filter(|&(_, entry)| self.is_entry_mapped_without_program(entry)).collect()
     }
 
-    /// Decodes from `bytes`, the content of translation page `id`, the map entries of bound logical pages (mapped
-    /// without a program), with their bind marks. Leaves out logical pages with a dirty entry in the cache. For the
-    /// audit.
-    pub(crate) fn clean_bound_entries_of_page(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
-        self.decode_entries_with_bind_marks(id, bytes)
-            .filter(|&(lpn, entry)| self.is_bound_entry(entry) && !self.has_dirty_entry(lpn))
+    /// Decodes from `bytes`, the content of translation page `id`, the map entries of logical pages that were mapped
+    /// without a program. The entries keep the bit that marks such mappings. Leaves out logical pages with a dirty
+    /// entry in the cache. For the audit.
+    pub(crate) fn clean_entries_mapped_without_program(
+        &self,
+        id: u32,
+        bytes: &[u8],
+    ) -> Vec<(Lpn, StoredUnit)> {
+        self.decode_entries_with_marks(id, bytes)
+            .filter(|&(lpn, entry)| self.is_entry_mapped_without_program(entry) && !self.has_dirty_entry(lpn))
             .collect()
     }
 
@@ -482,19 +490,19 @@ impl DemandPagedMap {
 
     /// Decodes, from the `bytes` of translation page `id`, the map entries of mapped logical pages, as (logical page,
     /// location). For recovery and audits.
-    pub(crate) fn decode_mapped_entries(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
+    pub(crate) fn decode_mapped_entries(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, StoredUnit)> {
         self.decode_entries(id, bytes).filter(|(_, unit)| unit.to_option().is_some()).collect()
     }
 
-    /// Returns the location of `lpn` if its map entry is cached, `None` if not; [`Unit::NONE`] if the cached entry says
-    /// that `lpn` is unmapped.
-    pub(crate) fn cached_unit(&self, lpn: Lpn) -> Option<Unit> {
-        self.cached_entry(lpn).map(|entry| self.unit_of_entry(entry))
+    /// Returns the location of `lpn` if its map entry is cached, `None` if not; [`StoredUnit::NONE`] if the cached
+    /// entry says that `lpn` is unmapped.
+    pub(crate) fn cached_unit(&self, lpn: Lpn) -> Option<StoredUnit> {
+        self.cached_entry(lpn).map(|entry| self.unit_named_by_map_entry(entry))
     }
 
     /// Returns the map entry of `lpn` if it is cached, with the bind mark (bit of a mapping without a program) that it
     /// may have.
-    pub(crate) fn cached_entry(&self, lpn: Lpn) -> Option<Unit> {
+    pub(crate) fn cached_entry(&self, lpn: Lpn) -> Option<StoredUnit> {
         self.cache.find_slot(lpn).map(|slot| self.cache.entry(slot).unit)
     }
 
@@ -506,7 +514,11 @@ impl DemandPagedMap {
 
     /// Writes translation page `id` once more with its present content on flash, under a new sequence number. Dirty
     /// cached entries of the page are not included and stay dirty.
-    pub(crate) fn rewrite_translation_page<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
+    pub(crate) fn rewrite_translation_page<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        id: u32,
+    ) -> Result<()> {
         if id >= self.table.translation_pages() {
             return Ok(());
         }
@@ -514,8 +526,8 @@ impl DemandPagedMap {
         self.write_loaded_translation_page(io, id, Cause::Translation)
     }
 
-    /// Returns the locations (flash pages or chunk members) that all dirty entries of the cache of map entries name.
-    pub(crate) fn units_of_dirty_entries(&self) -> Vec<Unit> {
+    /// Returns the locations (flash pages or chunk members) in all dirty entries of the map cache.
+    pub(crate) fn locations_of_dirty_entries(&self) -> Vec<StoredUnit> {
         (0..self.table.translation_pages())
             .flat_map(|id| self.cache.dirty_slots_of_page(id).map(|slot| self.cache.entry(slot).unit))
             .collect()
@@ -523,33 +535,31 @@ impl DemandPagedMap {
 
     /// Restores in the cache a dirty map entry that recovery found in the map's journal: the table on flash lacks the
     /// change, and no earlier version of the logical page is still counted as valid.
-    pub(crate) fn restore_journalled_entry(&mut self, lpn: Lpn, unit: Unit) {
+    pub(crate) fn restore_journalled_entry(&mut self, lpn: Lpn, unit: StoredUnit) {
         self.cache.insert_dirty(lpn, unit, false);
     }
 
     /// Restores in the cache a dirty map entry that recovery found in the spare area of a data page: the table on flash
     /// lacks the change, and it is unknown whether the earlier version of the logical page was reported as invalid.
-    pub(crate) fn restore_entry_from_spare_area(&mut self, lpn: Lpn, unit: Unit) {
+    pub(crate) fn restore_entry_from_spare_area(&mut self, lpn: Lpn, unit: StoredUnit) {
         let slot = self.cache.insert_dirty(lpn, unit, true);
-        self.cache.mark_old_page_report_uncertain(slot);
+        self.cache.mark_invalidation_report_uncertain(slot);
     }
 
     /// Maps `lpn` to `unit` while the initial state of a drive is constructed (pages are placed without executing
     /// writes). Returns the old location. Causes no flash operation before [`DemandPagedMap::finish_construction`].
-    pub(crate) fn construct_initial_entry(&mut self, lpn: Lpn, unit: Unit) -> Unit {
+    pub(crate) fn set_entry_of_initial_drive_state(&mut self, lpn: Lpn, unit: StoredUnit) -> StoredUnit {
         let pages = self.logical_pages();
-        self.steady_state_construction_map
-            .get_or_insert_with(|| ConstructionMap::new(pages))
-            .replace(lpn, unit)
+        self.initial_state_map.get_or_insert_with(|| InitialStateMap::new(pages)).replace(lpn, unit)
     }
 
     /// Writes all translation pages of the L2P map that was built in RAM with
-    /// [`DemandPagedMap::construct_initial_entry`].
-    pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        let Some(mut map) = self.steady_state_construction_map.take() else { return Ok(()) };
+    /// [`DemandPagedMap::set_entry_of_initial_drive_state`].
+    pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+        let Some(mut map) = self.initial_state_map.take() else { return Ok(()) };
         for id in 0..self.table.translation_pages() {
             let lpns = self.table.lpn_range_of(id);
-            map.free_part_before(Lpn(lpns.start));
+            map.free_map_table_before(Lpn(lpns.start));
             self.table.load_entries(io, id, lpns.clone().map(Lpn), Cause::Translation)?;
             for (k, lpn) in lpns.map(Lpn).enumerate() {
                 self.table.set_loaded_entry(k, map.get(lpn));
@@ -562,13 +572,13 @@ impl DemandPagedMap {
     /// Returns whether the map is lazy: it identifies the page that an overwrite made invalid only when it writes the
     /// translation page.
     #[inline]
-    fn is_lazy(&self) -> bool {
+    fn defers_invalid_page_identification(&self) -> bool {
         self.options.identification == InvalidPageIdentification::AtSynchronisation
     }
 
     /// Returns the cache slot of the map entry of `lpn`, which becomes the most recently used one. On a miss, reads the
     /// entry from its translation page.
-    fn find_or_fetch_entry<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<CacheSlot> {
+    fn find_or_fetch_entry<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn) -> Result<CacheSlot> {
         if let Some(slot) = self.cache.find_slot(lpn) {
             self.counts.hits += 1;
             self.cache.touch(slot);
@@ -576,7 +586,9 @@ impl DemandPagedMap {
         }
         self.counts.misses += 1;
         // A lazy map writes no translation page between a data page and its entry; it evicts the excess later.
-        if !self.is_lazy() && self.cache.len() >= self.options.cache_entries as usize {
+        if !self.defers_invalid_page_identification()
+            && self.cache.len() >= self.options.cache_entries as usize
+        {
             self.evict_entry(io)?;
         }
         let unit = self.read_entry_from_flash(io, lpn)?;
@@ -585,7 +597,7 @@ impl DemandPagedMap {
     }
 
     /// Reads the map entry of `lpn` from its translation page on flash, without caching it.
-    fn read_entry_from_flash<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Unit> {
+    fn read_entry_from_flash<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn) -> Result<StoredUnit> {
         let id = self.cache.translation_page_of(lpn);
         self.table.load_entries(io, id, std::iter::once(lpn), Cause::Translation)?;
         Ok(self.table.loaded_entry(0))
@@ -594,9 +606,9 @@ impl DemandPagedMap {
     /// Evicts the least recently used map entry from the cache. If the entry is dirty, its translation page is written
     /// first. Returns whether it was dirty.
     #[inline]
-    fn evict_entry<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn evict_entry<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
         if self.cache.is_eviction_prefetch_due() {
-            self.prefetch_evictions(io);
+            self.prefetch_entries_to_evict(io);
         }
         let slot = self.cache.least_recently_used_slot().expect("a cache that is full has an oldest entry");
         let CachedEntry { lpn, is_dirty, .. } = *self.cache.entry(slot);
@@ -612,7 +624,7 @@ impl DemandPagedMap {
     /// Evicts least recently used map entries until the cache is within its capacity or a dirty entry was evicted.
     /// Returns whether a dirty entry was evicted.
     #[inline]
-    fn evict_excess_until_page_written<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn evict_excess_until_page_written<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
         while self.cache.len() > self.options.cache_entries as usize {
             if self.evict_entry(io)? {
                 return Ok(true);
@@ -626,13 +638,13 @@ impl DemandPagedMap {
     /// FTL.
     fn synchronise_translation_page<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         id: u32,
         cause: Cause,
     ) -> Result<()> {
         if self.dirty_entries_in_nvram.is_some() {
             // The records of bound entries follow NVRAM, which must not lag behind the page.
-            self.store_moves_in_nvram(io)?;
+            self.store_gc_moves_in_nvram(io)?;
             // A medium that is a file may restore NVRAM as of its last sync; the page must not name a location that
             // this lacks.
             io.nand_mut().fence()?;
@@ -645,26 +657,28 @@ impl DemandPagedMap {
         let told = self.identified_invalid_pages.len();
         for (slot, word) in self.cache.dirty_slots_of_page(id).zip(self.table.loaded_entry_words_mut()) {
             let entry = self.cache.entry(slot);
-            let on_flash = Unit(std::mem::replace(&mut word.word_value, entry.unit.0));
+            let on_flash = StoredUnit(std::mem::replace(&mut word.word_value, entry.unit.0));
             changes += u32::from(on_flash != entry.unit);
             if entry.has_unidentified_invalid_page && on_flash != entry.unit && on_flash.to_option().is_some()
             {
-                let (ppn, is_certainly_unreported) = (Ppn(on_flash.0), !entry.is_old_page_report_uncertain);
-                self.counts.spare_reads_for_uncertain_entries += u64::from(!is_certainly_unreported);
-                if is_certainly_unreported || is_owner_in_oob(io, ppn, entry.lpn)? {
+                let (ppn, is_certainly_not_yet_reported_invalid) =
+                    (Ppn(on_flash.0), !entry.is_invalidation_report_uncertain);
+                self.counts.spare_reads_for_uncertain_entries +=
+                    u64::from(!is_certainly_not_yet_reported_invalid);
+                if is_certainly_not_yet_reported_invalid || is_owner_in_oob(io, ppn, entry.lpn)? {
                     self.identified_invalid_pages
-                        .push(IdentifiedInvalidPage { ppn, is_certainly_unreported });
+                        .push(IdentifiedInvalidPage { ppn, is_certainly_not_yet_reported_invalid });
                 }
             }
         }
-        if changes == 0 && self.is_lazy() {
+        if changes == 0 && self.defers_invalid_page_identification() {
             self.counts.omitted_synchronisations += 1;
         } else if let Err(error) = self.write_loaded_translation_page(io, id, cause) {
             self.identified_invalid_pages.truncate(told);
             return Err(error);
         }
         self.has_written_page_since_checkpoint |= changes > 0;
-        self.record_bound_entries_of_page(io, id)?;
+        self.record_entries_mapped_without_program(io, id)?;
         let Self { cache, dirty_entries_in_nvram, .. } = self;
         cache.mark_translation_page_clean(id, |word| match dirty_entries_in_nvram {
             Some(in_nvram) => in_nvram.clear_entry(io, word),
@@ -672,17 +686,21 @@ impl DemandPagedMap {
         })
     }
 
-    /// Records in NVRAM those entries with bind marks (bit of a mapping without a program) that were just written to
-    /// translation page `id`. Must be called before the dirty entries of the page are removed from NVRAM, so that NVRAM
-    /// has each marked entry at any time.
-    fn record_bound_entries_of_page<N: Nand>(&self, io: &mut Store<N>, id: u32) -> Result<()> {
-        if !self.has_bind_marks {
+    /// Records in NVRAM those entries that were just written to translation page `id` and whose logical page was mapped
+    /// without a program. Must be called before the dirty entries of the page are removed from NVRAM, so that NVRAM has
+    /// each of these entries at any time.
+    fn record_entries_mapped_without_program<N: Nand>(
+        &self,
+        io: &mut FlashPageStore<N>,
+        id: u32,
+    ) -> Result<()> {
+        if !self.marks_entries_mapped_without_program {
             return Ok(());
         }
         for slot in self.cache.dirty_slots_of_page(id) {
             let &CachedEntry { lpn, unit: entry, .. } = self.cache.entry(slot);
-            if self.is_bound_entry(entry) {
-                io.put_content_record(ContentRecord::BoundEntry { lpn, entry })?;
+            if self.is_entry_mapped_without_program(entry) {
+                io.put_content_record(ContentRecord::MapEntryWithoutProgram { lpn, entry })?;
             }
         }
         Ok(())
@@ -692,7 +710,7 @@ impl DemandPagedMap {
     /// number, or `None` if there is no such page.
     pub(super) fn synchronise_next_dirty_page<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         first: u32,
     ) -> Result<Option<u32>> {
         let has_dirty = |id: &u32| self.cache.dirty_slots_of_page(*id).next().is_some();
@@ -700,22 +718,22 @@ impl DemandPagedMap {
         self.synchronise_translation_page(io, id, Cause::Translation).map(|()| Some(id))
     }
 
-    /// Prefetches the cached entries and the entries on flash that updates of `lpns` will access, so that cache misses
-    /// overlap ([`crate::tables::prefetch`]). Returns the present location of each of `lpns`, [`Unit::NONE`] if it is
-    /// unmapped. The result is empty for a lazy map, which reads the table only at evictions, and during construction:
-    /// an update then needs no old location.
-    pub(crate) fn prefetch_updates<N: Nand>(
+    /// Prefetches into the CPU cache the cached entries and the entries on flash that updates of `lpns` will access
+    /// ([`crate::tables::prefetch`]). Returns the present location of each of `lpns`, [`StoredUnit::NONE`] if it is
+    /// unmapped. The result is empty if updates need no old location: for a lazy map, which reads the table only at
+    /// evictions, and during the construction of the initial state.
+    pub(crate) fn prefetch_entries_for_updates<N: Nand>(
         &self,
-        io: &Store<N>,
+        io: &FlashPageStore<N>,
         lpns: &[Lpn],
-    ) -> ArrayVec<Unit, HOST_WRITES_PER_PREFETCH> {
-        if let Some(map) = &self.steady_state_construction_map {
+    ) -> ArrayVec<StoredUnit, HOST_WRITES_PER_PREFETCH> {
+        if let Some(map) = &self.initial_state_map {
             map.prefetch(lpns);
             return ArrayVec::new();
         }
         self.cache.prefetch(lpns);
         let mut units = ArrayVec::<_, HOST_WRITES_PER_PREFETCH>::new();
-        if self.is_lazy() {
+        if self.defers_invalid_page_identification() {
             return units;
         }
         let (mut pages, mut words, mut on_flash) = (
@@ -725,28 +743,28 @@ impl DemandPagedMap {
         );
         for (at, &lpn) in lpns.iter().enumerate() {
             let cached = self.cached_unit(lpn);
-            units.push(cached.unwrap_or(Unit::NONE));
+            units.push(cached.unwrap_or(StoredUnit::NONE));
             let id = self.cache.translation_page_of(lpn);
             if cached.is_none()
                 && let Some(place) = self.table.translation_page_ppn(id)
             {
                 pages.push((place, 1));
-                words.push(self.table.entry_word_to_read(id, lpn));
+                words.push(self.table.map_entry_word_request(id, lpn));
                 on_flash.push(at);
             }
         }
-        io.nand().prefetch_words(&pages, &mut words);
+        io.nand().prefetch_page_words(&pages, &mut words);
         for (at, word) in on_flash.into_iter().zip(words) {
-            units[at] = self.unit_of_entry(Unit(word.word_value));
+            units[at] = self.unit_named_by_map_entry(StoredUnit(word.word_value));
         }
         units
     }
 
-    /// Prefetches what evicting the least recently used map entries will access, so that cache misses overlap
-    /// ([`crate::tables::prefetch`]): these entries, the other dirty entries on their translation pages, the values of
-    /// both on flash, and the valid counts of the blocks that these values name.
+    /// Prefetches into the CPU cache what evicting the least recently used map entries will access
+    /// ([`crate::tables::prefetch`]): these entries and the other dirty entries on their translation pages, the
+    /// locations that flash has for all of them, and the valid counts of the blocks of these locations.
     #[inline(never)]
-    fn prefetch_evictions<N: Nand>(&mut self, io: &Store<N>) {
+    fn prefetch_entries_to_evict<N: Nand>(&mut self, io: &FlashPageStore<N>) {
         let mut pages = ArrayVec::<_, TRANSLATION_PAGES_PER_PREFETCH>::new();
         let mut words = ArrayVec::<_, { 4 * TRANSLATION_PAGES_PER_PREFETCH }>::new();
         for id in self.cache.prefetch_eviction_candidates(EVICTIONS_PER_PREFETCH) {
@@ -755,11 +773,11 @@ impl DemandPagedMap {
             let dirty = self
                 .cache
                 .dirty_slots_of_page(id)
-                .map(|slot| self.table.entry_word_to_read(id, self.cache.entry(slot).lpn));
+                .map(|slot| self.table.map_entry_word_request(id, self.cache.entry(slot).lpn));
             words.extend(dirty.take(words.remaining_capacity()));
             pages.push((place, words.len() - before));
         }
-        io.nand().prefetch_words(&pages, &mut words);
+        io.nand().prefetch_page_words(&pages, &mut words);
         // Unmapped entries are clamped to the last page, whose block is read in vain: cheaper than a branch.
         let last = io.geometry().pages() - 1;
         let named = words.iter().map(|word| Ppn(u64::from(word.word_value).min(last) as u32));
@@ -774,8 +792,8 @@ impl DemandPagedMap {
 
     /// Sets the location of the map entry in cache slot `slot`, which becomes dirty, and returns the old location.
     #[inline]
-    fn set_entry_unit(&mut self, slot: CacheSlot, unit: Unit) -> Unit {
-        let (old, was_clean) = self.cache.set_unit(slot, unit);
+    fn set_entry_unit(&mut self, slot: CacheSlot, unit: StoredUnit) -> StoredUnit {
+        let (old, was_clean) = self.cache.set_mapped_unit(slot, unit);
         self.counts.entries_made_dirty += u64::from(was_clean);
         self.count_entry_change();
         old
@@ -783,7 +801,7 @@ impl DemandPagedMap {
 
     /// Inserts into the cache a dirty map entry of a logical page that is not cached, and counts it.
     #[inline]
-    fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, has_unidentified_invalid_page: bool) -> CacheSlot {
+    fn insert_dirty(&mut self, lpn: Lpn, unit: StoredUnit, has_unidentified_invalid_page: bool) -> CacheSlot {
         self.counts.entries_made_dirty += 1;
         self.count_entry_change();
         self.cache.insert_dirty(lpn, unit, has_unidentified_invalid_page)
@@ -793,7 +811,7 @@ impl DemandPagedMap {
     /// inserts a dirty entry, marks it as having an earlier version of `lpn` that is still counted as valid, and
     /// returns `None`.
     #[inline]
-    fn update_lazily(&mut self, lpn: Lpn, new: Unit) -> Option<Unit> {
+    fn update_lazily(&mut self, lpn: Lpn, new: StoredUnit) -> Option<StoredUnit> {
         if let Some(slot) = self.cache.find_slot(lpn) {
             self.counts.hits += 1;
             self.cache.touch(slot);
@@ -808,7 +826,7 @@ impl DemandPagedMap {
     /// checkpoint is due, or a bound on dirty entries, unidentified invalid pages or NVRAM words is exceeded.
     #[inline]
     fn is_early_translation_write_due(&self) -> bool {
-        (self.is_lazy() || self.dirty_entries_in_nvram.is_some())
+        (self.defers_invalid_page_identification() || self.dirty_entries_in_nvram.is_some())
             && (self.is_checkpoint_due() || self.exceeds_unwritten_change_limit())
     }
 
@@ -832,7 +850,7 @@ impl DemandPagedMap {
     /// Writes one translation page if a checkpoint of the map (early write of entries that are dirty for long) is due,
     /// or if changes that are not on flash exceed a bound. Returns `false` if none was written.
     #[cold]
-    fn write_due_translation_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_due_translation_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
         if self.is_checkpoint_due() && self.checkpoint_step(io)? {
             return Ok(true);
         }
@@ -840,7 +858,7 @@ impl DemandPagedMap {
             return Ok(false);
         }
         let slot = self.cache.least_recently_changed_slot().expect("only dirty entries are counted");
-        io.flash_ops.record_metadata_reason(MetadataWriteReason::MapLimit);
+        io.flash_ops.record_metadata_reason(MetadataWriteReason::MapEntryLimit);
         self.counts.synchronisations += 1;
         let id = self.cache.translation_page_of(self.cache.entry(slot).lpn);
         self.synchronise_translation_page(io, id, Cause::Translation).map(|()| true)
@@ -849,7 +867,7 @@ impl DemandPagedMap {
     /// Writes one translation page that has an entry dirty since before the last checkpoint of the map. If there is no
     /// such page, ends the checkpoint: sets the mark that separates the changes so far from later ones, and returns
     /// `false`.
-    fn checkpoint_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn checkpoint_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
         self.is_in_checkpoint = true;
         // If nothing was written since the last checkpoint, write one page, so that the newest note is at most two
         // checkpoints old.
@@ -860,7 +878,7 @@ impl DemandPagedMap {
         };
         let Some(slot) = self.cache.oldest_dirty_slot_before_checkpoint().or(to_note) else {
             self.cache.end_checkpoint();
-            (self.sequence_before_dirty_entries, self.checkpoint_sequence) =
+            (self.program_sequence_before_all_dirty_entries, self.checkpoint_sequence) =
                 (self.checkpoint_sequence, io.last_sequence());
             (
                 self.is_in_checkpoint,
@@ -883,51 +901,60 @@ impl DemandPagedMap {
 
 /// Returns whether the spare area of the data page at `page` still names `lpn` as owner. If not, the page was erased
 /// and reused since it was reported as invalid.
-pub(crate) fn is_owner_in_oob<N: Nand>(io: &mut Store<N>, page: Ppn, lpn: Lpn) -> Result<bool> {
+pub(crate) fn is_owner_in_oob<N: Nand>(io: &mut FlashPageStore<N>, page: Ppn, lpn: Lpn) -> Result<bool> {
     let found = io.read_spare_if_readable(page, Cause::Translation)?;
     Ok(found.is_some_and(|oob| oob.kind == PageKind::Data && oob.owner == lpn.0))
 }
 
 impl Mapping for DemandPagedMap {
-    fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
+    fn lookup<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn) -> Result<Option<StoredUnit>> {
         let slot = self.find_or_fetch_entry(io, lpn)?;
-        Ok(self.unit_of_entry(self.cache.entry(slot).unit).to_option())
+        Ok(self.unit_named_by_map_entry(self.cache.entry(slot).unit).to_option())
     }
 
-    fn lookup_without_caching<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
+    fn lookup_without_caching<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        lpn: Lpn,
+    ) -> Result<Option<StoredUnit>> {
         if let Some(unit) = self.cached_unit(lpn) {
             return Ok(unit.to_option());
         }
         let entry = self.read_entry_from_flash(io, lpn)?;
-        Ok(self.unit_of_entry(entry).to_option())
+        Ok(self.unit_named_by_map_entry(entry).to_option())
     }
 
-    fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
-        if self.is_lazy() {
+    fn update<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        lpn: Lpn,
+        new: Option<StoredUnit>,
+    ) -> Result<Option<StoredUnit>> {
+        if self.defers_invalid_page_identification() {
             let new = new.expect("a lazy map deallocates pages by trim_in_one_translation_page only");
             return Ok(self.update_lazily(lpn, new));
         }
-        let (slot, new) = (self.find_or_fetch_entry(io, lpn)?, new.unwrap_or(Unit::NONE));
+        let (slot, new) = (self.find_or_fetch_entry(io, lpn)?, new.unwrap_or(StoredUnit::NONE));
         if self.dirty_entries_in_nvram.is_some() {
             let entry = self.cache.entry(slot).unit;
             if entry == new {
-                return Ok(self.unit_of_entry(new).to_option());
+                return Ok(self.unit_named_by_map_entry(new).to_option());
             }
-            if io.are_chunk_notes_full() {
-                self.store_moves_in_nvram(io)?;
+            if io.are_change_notes_full() {
+                self.store_gc_moves_in_nvram(io)?;
             }
-            io.note_replaced_unit(self.unit_of_entry(entry))?;
+            io.write_note_of_replaced_unit(self.unit_named_by_map_entry(entry))?;
             self.store_entry_in_nvram(io, slot, new)?;
-            if self.is_bound_entry(entry) && !self.is_bound_entry(new) {
-                io.remove_content_record_later(ContentRecordKey::BoundEntryOf(lpn));
+            if self.is_entry_mapped_without_program(entry) && !self.is_entry_mapped_without_program(new) {
+                io.remove_content_record_later(ContentRecordKey::MapEntryWithoutProgramOf(lpn));
             }
         }
         let old = self.set_entry_unit(slot, new);
-        Ok(self.unit_of_entry(old).to_option())
+        Ok(self.unit_named_by_map_entry(old).to_option())
     }
 
     fn identifies_invalid_pages_late(&self) -> bool {
-        self.is_lazy()
+        self.defers_invalid_page_identification()
     }
 
     /// Deallocates logical pages whose map entries are on one translation page, in two writes of that page. The first
@@ -936,7 +963,7 @@ impl Mapping for DemandPagedMap {
     /// deallocated entries.
     fn trim_in_one_translation_page<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         first: Lpn,
         last: Lpn,
     ) -> Result<Option<Lpn>> {
@@ -951,10 +978,11 @@ impl Mapping for DemandPagedMap {
         let mut dropped = Vec::new();
         for k in 0..lpns.clone().count() {
             let place = self.table.loaded_entry(k).to_option();
-            dropped.extend(
-                place.map(|unit| IdentifiedInvalidPage { ppn: Ppn(unit.0), is_certainly_unreported: true }),
-            );
-            self.table.set_loaded_entry(k, Unit::NONE);
+            dropped.extend(place.map(|unit| IdentifiedInvalidPage {
+                ppn: Ppn(unit.0),
+                is_certainly_not_yet_reported_invalid: true,
+            }));
+            self.table.set_loaded_entry(k, StoredUnit::NONE);
         }
         if !dropped.is_empty() {
             self.write_loaded_translation_page(io, id, Cause::Translation)?;
@@ -968,7 +996,7 @@ impl Mapping for DemandPagedMap {
         Ok(Some(last))
     }
 
-    fn record_gc_move(&mut self, lpn: Lpn, new: Unit) {
+    fn record_gc_move(&mut self, lpn: Lpn, new: StoredUnit) {
         let slot = if let Some(slot) = self.cache.find_slot(lpn) {
             self.cache.touch(slot);
             self.set_entry_unit(slot, new);
@@ -982,7 +1010,7 @@ impl Mapping for DemandPagedMap {
         }
     }
 
-    fn store_moves_in_nvram<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn store_gc_moves_in_nvram<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
         let Self { dirty_entries_in_nvram: Some(in_nvram), cache, .. } = self else { return Ok(()) };
         while let Some(&(moved_lpn, slot)) = in_nvram.moved_entries.last() {
             // An entry that is clean again, or was evicted, is on flash. The slot of an evicted one is free (clean) or
@@ -1008,19 +1036,19 @@ impl Mapping for DemandPagedMap {
     fn is_unidentified_invalid_page(&self, lpn: Lpn, ppn: Ppn) -> bool {
         self.cache.find_slot(lpn).is_some_and(|slot| {
             let entry = self.cache.entry(slot);
-            entry.has_unidentified_invalid_page && entry.unit != Unit::from(ppn)
+            entry.has_unidentified_invalid_page && entry.unit != StoredUnit::from(ppn)
         })
     }
 
-    /// Forgets that an earlier version of the logical page `lpn` is still counted as valid, because the block with this
-    /// version is about to be erased. If the map reported the version as invalid after the erase, it would invalidate
-    /// the page that has been written to the same PPN since.
+    /// Clears the flag that an earlier version of the logical page `lpn` still counts as valid, because the block with
+    /// this version is about to be erased. If the map reported the version as invalid after the erase, it would
+    /// invalidate the page that has been written to the same PPN since.
     ///
-    /// An entry that a recovery left uncertain keeps its flag: more than one earlier version may be unidentified, and
-    /// the spare area is read before any of them is reported.
-    fn drop_unidentified_invalid_page(&mut self, lpn: Lpn) {
+    /// The flag is not cleared in an entry that a recovery created: several earlier versions may still count as valid,
+    /// and the map reads the spare area before it reports any of them.
+    fn clear_unidentified_invalid_page_flag(&mut self, lpn: Lpn) {
         if let Some(slot) = self.cache.find_slot(lpn)
-            && !self.cache.entry(slot).is_old_page_report_uncertain
+            && !self.cache.entry(slot).is_invalidation_report_uncertain
         {
             self.cache.set_has_unidentified_invalid_page(slot, false);
         }
@@ -1035,7 +1063,7 @@ impl Mapping for DemandPagedMap {
     }
 
     #[inline]
-    fn write_deferred_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn execute_next_deferred_map_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
         if self.is_early_translation_write_due() && self.write_due_translation_page(io)? {
             return Ok(true);
         }
@@ -1043,10 +1071,10 @@ impl Mapping for DemandPagedMap {
     }
 
     fn has_unwritten_changes(&self) -> bool {
-        self.cache.has_dirty_entries() || self.table.has_changed_directory_node()
+        self.cache.has_dirty_entries() || self.table.has_dirty_directory_node()
     }
 
-    fn write_back_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_back_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
         io.flash_ops.record_metadata_reason(MetadataWriteReason::WriteBack);
         match self.cache.find_first_dirty_translation_page() {
             Some(id) => self.synchronise_translation_page(io, id, Cause::Translation).map(|()| true),

@@ -16,7 +16,7 @@
 use arrayvec::ArrayVec;
 
 use super::lru_queue::{LruQueue, QueuePosition, QueuePositions};
-use crate::address::{Lpn, OptionalAddress, Unit};
+use crate::address::{Lpn, OptionalAddress, StoredUnit};
 use crate::divide::Divider;
 use crate::error::Result;
 use crate::tables::prefetch::{TRANSLATION_PAGES_PER_PREFETCH, load_into_cpu_cache};
@@ -32,11 +32,11 @@ pub(super) const NO_NVRAM_WORD: NvramWordNumber = NvramWordNumber::MAX;
 /// Number that means "no slot" in the cache of map entries.
 pub(super) const NO_SLOT: CacheSlot = CacheSlot::MAX;
 
-/// Index, in the array of an entry's queue positions, of the position in the LRU queue by last use.
-/// [`LAST_CHANGE_QUEUE_INDEX`] is the index for the queue by last change.
-const LAST_USE_QUEUE_INDEX: usize = 0;
-/// Index, in the array of an entry's queue positions, of the position in the LRU queue by last change.
-const LAST_CHANGE_QUEUE_INDEX: usize = 1;
+/// Index, in the array of an entry's queue positions, of its position in the LRU queue that is ordered by last use.
+/// [`INDEX_OF_QUEUE_BY_LAST_CHANGE`] is the index for the queue ordered by last change.
+const INDEX_OF_QUEUE_BY_LAST_USE: usize = 0;
+/// Index, in the array of an entry's queue positions, of its position in the LRU queue that is ordered by last change.
+const INDEX_OF_QUEUE_BY_LAST_CHANGE: usize = 1;
 
 /// Number of a slot of the cache of map entries; a slot holds one entry.
 pub(super) type CacheSlot = u32;
@@ -48,13 +48,13 @@ pub(super) type CacheSlot = u32;
 pub(super) struct CachedEntry {
     /// Logical page whose location the entry holds.
     pub(super) lpn: Lpn,
-    /// Location of the logical page: a flash page or chunk member, with the bind mark (bit of a mapping without a
-    /// program) that the entry may have.
-    pub(super) unit: Unit,
+    /// Location of the logical page: a flash page or chunk member. The bind mark, one bit of it, may be set: the
+    /// logical page was mapped to the location without a program.
+    pub(super) unit: StoredUnit,
     /// Slot of the next map entry in the same bucket of the hash index.
     next_in_chain: CacheSlot,
-    /// Positions of the map entry in the two LRU queues of the cache: by last use ([`LAST_USE_QUEUE_INDEX`]) and by
-    /// last change ([`LAST_CHANGE_QUEUE_INDEX`]).
+    /// Positions of the map entry in the two LRU queues of the cache: by last use ([`INDEX_OF_QUEUE_BY_LAST_USE`]) and
+    /// by last change ([`INDEX_OF_QUEUE_BY_LAST_CHANGE`]).
     queue_positions: [QueuePosition; 2],
     /// Number of the NVRAM word that holds the map entry while it is dirty; [`NO_NVRAM_WORD`] if none does.
     pub(super) nvram_word_number: NvramWordNumber,
@@ -63,9 +63,9 @@ pub(super) struct CachedEntry {
     /// Whether the table on flash still holds the location of an earlier version of the logical page that was not
     /// reported as invalid yet (an unidentified invalid page).
     pub(super) has_unidentified_invalid_page: bool,
-    /// Whether a recovery created this map entry, so that it is unknown whether the earlier version of the logical page
-    /// was reported as invalid before the power loss.
-    pub(super) is_old_page_report_uncertain: bool,
+    /// Whether it is unknown if the earlier version of the logical page was reported to the validity store as invalid
+    /// before a loss of power. This is so if a recovery created the entry.
+    pub(super) is_invalidation_report_uncertain: bool,
 }
 
 const _: () = assert!(size_of::<CachedEntry>() == 32);
@@ -83,12 +83,12 @@ pub(super) struct EntryCache {
     entries_by_use: LruQueue,
     /// Dirty map entries as an LRU queue, in order of their last change. Its mark, set by the last checkpoint,
     /// separates older from newer changes.
-    dirty_entries_by_change: LruQueue,
+    dirty_entries_by_last_change: LruQueue,
     /// Divider by the number of map entries per translation page.
     entries_per_page_divider: Divider,
     /// Cache slots of the dirty entries of each translation page, in the order in which they became dirty. They are in
-    /// arrays, not in linked lists, because a page that is written has many dirty entries, whose cache misses then
-    /// overlap.
+    /// arrays, not in linked lists, because a page that is written has many dirty entries, and the CPU can overlap the
+    /// cache misses of an array.
     dirty_slots_by_page: Vec<Vec<CacheSlot>>,
     /// Number of the first translation page that may have dirty entries in the cache; all pages with smaller numbers
     /// have none.
@@ -96,13 +96,13 @@ pub(super) struct EntryCache {
     /// Number of entries with `has_unidentified_invalid_page`: for each, one invalid flash page is still counted as
     /// valid.
     unidentified_invalid_pages: u32,
-    /// First position of the LRU queue by use that was not prefetched for evictions yet.
+    /// First position, in the LRU queue ordered by last use, whose entry has not yet been prefetched for eviction.
     first_position_not_prefetched: u64,
 }
 
 impl CachedEntry {
     /// Creates an entry that equals the entry on flash.
-    pub(super) fn new_clean(lpn: Lpn, unit: Unit) -> Self {
+    pub(super) fn new_clean(lpn: Lpn, unit: StoredUnit) -> Self {
         Self {
             lpn,
             unit,
@@ -111,13 +111,13 @@ impl CachedEntry {
             nvram_word_number: NO_NVRAM_WORD,
             is_dirty: false,
             has_unidentified_invalid_page: false,
-            is_old_page_report_uncertain: false,
+            is_invalidation_report_uncertain: false,
         }
     }
 }
 
 /// The cached map entries with their positions in one of the two [`LruQueue`] queues, by number `QUEUE_INDEX`
-/// ([`LAST_USE_QUEUE_INDEX`] or [`LAST_CHANGE_QUEUE_INDEX`]).
+/// ([`INDEX_OF_QUEUE_BY_LAST_USE`] or [`INDEX_OF_QUEUE_BY_LAST_CHANGE`]).
 struct EntryQueuePositions<'a, const QUEUE_INDEX: usize>(&'a mut [CachedEntry]);
 
 impl<const QUEUE_INDEX: usize> QueuePositions for EntryQueuePositions<'_, QUEUE_INDEX> {
@@ -154,7 +154,7 @@ impl EntryCache {
             free_slots: Vec::new(),
             slot_by_lpn: ChainedIndex::with_capacity(entries as usize),
             entries_by_use: LruQueue::default(),
-            dirty_entries_by_change: LruQueue::default(),
+            dirty_entries_by_last_change: LruQueue::default(),
             entries_per_page_divider: Divider::new(entries_per_page),
             dirty_slots_by_page: vec![Vec::new(); translation_pages as usize],
             first_maybe_dirty_translation_page: 0,
@@ -172,7 +172,7 @@ impl EntryCache {
     /// Returns the number of dirty map entries in the cache.
     #[inline]
     pub(super) fn dirty_entries(&self) -> u32 {
-        self.dirty_entries_by_change.len()
+        self.dirty_entries_by_last_change.len()
     }
 
     /// Returns the number of cached map entries with [`CachedEntry::has_unidentified_invalid_page`] set: for each, one
@@ -221,7 +221,7 @@ impl EntryCache {
         self.prefetch_dirty_slots(lpns.iter().map(|&lpn| self.translation_page_of(lpn)));
     }
 
-    /// Prefetches the ends of the arrays of dirty entries of these translation pages.
+    /// Prefetches into the CPU cache the last element of the array of dirty entries of each of these translation pages.
     fn prefetch_dirty_slots(&self, pages: impl Iterator<Item = u32>) {
         let newest = |page: u32| self.dirty_slots_by_page[page as usize].last().copied();
         load_into_cpu_cache(pages.map(|page| newest(page).unwrap_or(NO_SLOT).into()));
@@ -242,11 +242,12 @@ impl EntryCache {
     /// Records a use of the map entry in cache slot `slot`, which becomes the most recently used one.
     #[inline]
     pub(super) fn touch(&mut self, slot: CacheSlot) {
-        self.entries_by_use.touch(&mut EntryQueuePositions::<LAST_USE_QUEUE_INDEX>(&mut self.slots), slot);
+        self.entries_by_use
+            .touch(&mut EntryQueuePositions::<INDEX_OF_QUEUE_BY_LAST_USE>(&mut self.slots), slot);
     }
 
     /// Inserts into the cache a clean map entry of a logical page that is not cached.
-    pub(super) fn insert(&mut self, lpn: Lpn, unit: Unit) -> CacheSlot {
+    pub(super) fn insert(&mut self, lpn: Lpn, unit: StoredUnit) -> CacheSlot {
         self.insert_entry(CachedEntry::new_clean(lpn, unit))
     }
 
@@ -255,7 +256,7 @@ impl EntryCache {
     pub(super) fn insert_dirty(
         &mut self,
         lpn: Lpn,
-        unit: Unit,
+        unit: StoredUnit,
         has_unidentified_invalid_page: bool,
     ) -> CacheSlot {
         self.unidentified_invalid_pages += u32::from(has_unidentified_invalid_page);
@@ -276,14 +277,15 @@ impl EntryCache {
         // The slot's void positions in the orders must not become valid, so the stored position numbers stay.
         *place = CachedEntry { queue_positions: place.queue_positions, ..entry };
         self.slot_by_lpn.insert(&mut self.slots, slot);
-        self.entries_by_use.push(&mut EntryQueuePositions::<LAST_USE_QUEUE_INDEX>(&mut self.slots), slot);
+        self.entries_by_use
+            .push(&mut EntryQueuePositions::<INDEX_OF_QUEUE_BY_LAST_USE>(&mut self.slots), slot);
         slot
     }
 
     /// Appends a slot to the cache, with a clean placeholder entry, and returns the number of the slot.
     #[cold]
     fn append_clean_slot(&mut self) -> CacheSlot {
-        self.slots.push(CachedEntry::new_clean(Lpn(0), Unit::NONE));
+        self.slots.push(CachedEntry::new_clean(Lpn(0), StoredUnit::NONE));
         (self.slots.len() - 1) as CacheSlot
     }
 
@@ -298,15 +300,16 @@ impl EntryCache {
     pub(super) fn remove(&mut self, slot: CacheSlot) {
         let CachedEntry { lpn, is_dirty, .. } = *self.entry(slot);
         assert!(!is_dirty, "the entry of {lpn} would be lost");
-        self.entries_by_use.remove(&mut EntryQueuePositions::<LAST_USE_QUEUE_INDEX>(&mut self.slots), slot);
+        self.entries_by_use
+            .remove(&mut EntryQueuePositions::<INDEX_OF_QUEUE_BY_LAST_USE>(&mut self.slots), slot);
         self.slot_by_lpn.remove(&mut self.slots, slot);
         self.free_slots.push(slot);
     }
 
-    /// Assigns the new location `unit` to a cached map entry, which becomes dirty and the most recently changed one.
-    /// Returns the old location and whether the entry was clean.
+    /// Assigns the new location `unit` (flash page or chunk member) to a cached map entry, which becomes dirty and the
+    /// most recently changed one. Returns the old location and whether the entry was clean.
     #[inline]
-    pub(super) fn set_unit(&mut self, slot: CacheSlot, unit: Unit) -> (Unit, bool) {
+    pub(super) fn set_mapped_unit(&mut self, slot: CacheSlot, unit: StoredUnit) -> (StoredUnit, bool) {
         let entry = &mut self.slots[slot as usize];
         let old = std::mem::replace(&mut entry.unit, unit);
         let was_clean = !entry.is_dirty;
@@ -315,8 +318,8 @@ impl EntryCache {
             entry.is_dirty = true;
             self.link_dirty_entry(slot, lpn);
         } else {
-            self.dirty_entries_by_change
-                .touch(&mut EntryQueuePositions::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
+            self.dirty_entries_by_last_change
+                .touch(&mut EntryQueuePositions::<INDEX_OF_QUEUE_BY_LAST_CHANGE>(&mut self.slots), slot);
         }
         (old, was_clean)
     }
@@ -328,8 +331,8 @@ impl EntryCache {
         let page = self.translation_page_of(lpn);
         self.first_maybe_dirty_translation_page = self.first_maybe_dirty_translation_page.min(page);
         self.dirty_slots_by_page[page as usize].push(slot);
-        self.dirty_entries_by_change
-            .push(&mut EntryQueuePositions::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
+        self.dirty_entries_by_last_change
+            .push(&mut EntryQueuePositions::<INDEX_OF_QUEUE_BY_LAST_CHANGE>(&mut self.slots), slot);
     }
 
     /// Marks in the map entry in cache slot `slot` whether an earlier version of its logical page is still counted as
@@ -342,9 +345,9 @@ impl EntryCache {
     }
 
     /// Marks the map entry in cache slot `slot` as restored by a recovery: it is unknown whether the earlier version of
-    /// its logical page was reported as invalid.
-    pub(super) fn mark_old_page_report_uncertain(&mut self, slot: CacheSlot) {
-        self.slots[slot as usize].is_old_page_report_uncertain = true;
+    /// its logical page was reported to the validity store as invalid.
+    pub(super) fn mark_invalidation_report_uncertain(&mut self, slot: CacheSlot) {
+        self.slots[slot as usize].is_invalidation_report_uncertain = true;
     }
 
     /// Returns the number of the translation page that holds the map entry of `lpn`.
@@ -353,7 +356,8 @@ impl EntryCache {
         self.entries_per_page_divider.quotient(lpn.0)
     }
 
-    /// Returns the cache slots of the dirty map entries of translation page `page`, the last that became dirty first.
+    /// Returns the cache slots of the dirty map entries of translation page `page`. The entry that became dirty last
+    /// comes first.
     #[inline]
     pub(super) fn dirty_slots_of_page(&self, page: u32) -> impl Iterator<Item = CacheSlot> + '_ {
         self.dirty_slots_by_page[page as usize].iter().rev().copied()
@@ -387,37 +391,37 @@ impl EntryCache {
         let mut dirty = std::mem::take(&mut self.dirty_slots_by_page[page as usize]);
         for slot in dirty.drain(..).rev() {
             free_nvram_word(self.nvram_word_number_mut(slot))?;
-            self.dirty_entries_by_change.make_position_obsolete(
-                &mut EntryQueuePositions::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots),
+            self.dirty_entries_by_last_change.make_position_obsolete(
+                &mut EntryQueuePositions::<INDEX_OF_QUEUE_BY_LAST_CHANGE>(&mut self.slots),
                 slot,
             );
             let entry = &mut self.slots[slot as usize];
             self.unidentified_invalid_pages -= u32::from(entry.has_unidentified_invalid_page);
-            (entry.is_dirty, entry.has_unidentified_invalid_page, entry.is_old_page_report_uncertain) =
+            (entry.is_dirty, entry.has_unidentified_invalid_page, entry.is_invalidation_report_uncertain) =
                 (false, false, false);
         }
         self.dirty_slots_by_page[page as usize] = dirty;
-        self.dirty_entries_by_change
-            .skip_obsolete_positions(&EntryQueuePositions::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots));
+        self.dirty_entries_by_last_change
+            .skip_obsolete_positions(&EntryQueuePositions::<INDEX_OF_QUEUE_BY_LAST_CHANGE>(&mut self.slots));
         Ok(())
     }
 
     /// Returns the cache slot of the dirty map entry whose last change is longest ago; `None` if no entry is dirty.
     pub(super) fn least_recently_changed_slot(&self) -> Option<CacheSlot> {
-        self.dirty_entries_by_change.oldest_slot()
+        self.dirty_entries_by_last_change.oldest_slot()
     }
 
     /// Returns the cache slot of the dirty map entry whose last change is longest ago, if that change was before the
     /// last checkpoint of the map (early write of entries that are dirty for long); otherwise `None`.
     pub(super) fn oldest_dirty_slot_before_checkpoint(&self) -> Option<CacheSlot> {
-        self.dirty_entries_by_change.oldest_slot_before_checkpoint_mark()
+        self.dirty_entries_by_last_change.oldest_slot_before_checkpoint_mark()
     }
 
     /// Ends a checkpoint of the map: sets the mark of the queue of dirty entries after all changes so far. The next
     /// checkpoint writes the entries that are then still dirty and were not changed after the mark.
     pub(super) fn end_checkpoint(&mut self) {
-        self.dirty_entries_by_change
-            .set_checkpoint_mark(&mut EntryQueuePositions::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots));
+        self.dirty_entries_by_last_change
+            .set_checkpoint_mark(&mut EntryQueuePositions::<INDEX_OF_QUEUE_BY_LAST_CHANGE>(&mut self.slots));
     }
 }
 
@@ -430,7 +434,7 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::{CachedEntry, ChainedIndex};
-    use crate::address::{Lpn, OptionalAddress, Unit};
+    use crate::address::{Lpn, OptionalAddress, StoredUnit};
 
     #[test]
     fn the_index_of_the_map_entry_cache_behaves_like_a_hash_map() {
@@ -438,7 +442,7 @@ mod tests {
         for range in [6, 100, 5000] {
             let (mut index, mut model) = (ChainedIndex::with_capacity(0), HashMap::new());
             let mut slots: Vec<CachedEntry> =
-                (0..range).map(|_| CachedEntry::new_clean(Lpn(0), Unit::NONE)).collect();
+                (0..range).map(|_| CachedEntry::new_clean(Lpn(0), StoredUnit::NONE)).collect();
             let mut free: Vec<u32> = (0..range).collect();
             for _ in 0..40_000 {
                 let lpn = Lpn(rng.random_range(0..range));

@@ -32,13 +32,13 @@ use std::collections::BTreeMap;
 
 use super::cached::DemandPagedMap;
 use super::{DemandPagedMapOptions, Mapping};
-use crate::address::{Lpn, OptionalAddress, Ppn, Unit};
+use crate::address::{Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
 use crate::events::MetadataWriteReason;
 use crate::nand::Nand;
 use crate::operation::Cause;
-use crate::store::{Store, Stream};
+use crate::store::{FlashPageStore, Stream};
 
 /// Bytes of a record in the journal of map changes: logical page (4) and location (4).
 const JOURNAL_RECORD_BYTES: usize = 8;
@@ -64,22 +64,22 @@ pub struct JournalCounts {
     /// Number of pages of the map's journal that were written.
     pub written_pages: u64,
     /// Number of completed merges of the map's journal with the translation pages.
-    pub merges: u64,
+    pub completed_merges: u64,
     /// Number of translation pages that merges of the map's journal wrote.
     pub translation_pages_written_by_merges: u64,
 }
 
-/// A record of the map's journal: a logical page and its new location; [`Unit::NONE`] if the logical page was
+/// A record of the map's journal: a logical page and its new location; [`StoredUnit::NONE`] if the logical page was
 /// deallocated.
-type MapChangeRecord = (Lpn, Unit);
+type MapChangeRecord = (Lpn, StoredUnit);
 
 /// Decoded content of a page of the map's journal.
 struct JournalPage {
     /// Serial number of the journal page.
     serial_number: u64,
-    /// Serial number, when this page was written, of the oldest journal page not merged with the translation pages (the
-    /// horizon).
-    first_unmerged_serial: u64,
+    /// Serial number of the oldest journal page that was not yet merged with the translation pages when this page was
+    /// written (the horizon).
+    first_unmerged_page_serial: u64,
     /// Changes of the map that the journal page records, oldest first.
     records: Vec<MapChangeRecord>,
 }
@@ -90,8 +90,8 @@ struct MergeProgress {
     /// Number of the first translation page that the merge of the journal has not visited yet. Translation pages with
     /// smaller numbers are already written, if they had dirty entries.
     next_translation_page: u32,
-    /// Serial number after the last journal page that the merge makes obsolete.
-    end_serial: u64,
+    /// Serial number of the first journal page that the merge does not make obsolete; all earlier ones become obsolete.
+    first_retained_page_serial: u64,
 }
 
 /// The journal of changes of an L2P map on flash: records buffered in RAM, and the flash pages that hold the older
@@ -109,12 +109,12 @@ struct Journal {
     page_ppns: Vec<Ppn>,
     /// Serial number of the oldest page of the map's journal whose records are not merged with the translation pages
     /// yet (the horizon).
-    first_unmerged_serial: u64,
+    first_unmerged_page_serial: u64,
     /// Serial number that the next page of the map's journal will get.
-    next_serial: u64,
+    next_page_serial: u64,
     /// Serial number of the oldest unmerged journal page (the horizon), as it is stored in the newest journal page on
     /// flash.
-    first_unmerged_serial_on_flash: u64,
+    first_unmerged_page_serial_on_flash: u64,
     /// Progress of the merge with the translation pages that is being executed; `None` if none is.
     merge_in_progress: Option<MergeProgress>,
     /// Counts of records, pages and merges.
@@ -130,9 +130,9 @@ impl Journal {
             options,
             page_bytes: page_bytes as usize,
             buffered_records: Vec::new(),
-            first_unmerged_serial: 0,
-            next_serial: 0,
-            first_unmerged_serial_on_flash: 0,
+            first_unmerged_page_serial: 0,
+            next_page_serial: 0,
+            first_unmerged_page_serial_on_flash: 0,
             merge_in_progress: None,
             counts: JournalCounts::default(),
         }
@@ -149,14 +149,14 @@ impl Journal {
     }
 
     /// Adds the record of a map change to the buffer in RAM: `lpn` is now at `unit`.
-    fn buffer_record(&mut self, lpn: Lpn, unit: Unit) {
+    fn buffer_record(&mut self, lpn: Lpn, unit: StoredUnit) {
         self.counts.recorded_changes += 1;
         self.buffered_records.push((lpn, unit));
     }
 
     /// Returns the number of journal pages whose records are not merged with the translation pages yet.
     fn live_page_count(&self) -> u64 {
-        self.next_serial - self.first_unmerged_serial
+        self.next_page_serial - self.first_unmerged_page_serial
     }
 
     /// Returns whether the journal has room for another page.
@@ -171,7 +171,8 @@ impl Journal {
 
     /// Returns whether RAM has buffered records, or a horizon (first serial number not merged), that flash lacks.
     fn has_unwritten_changes(&self) -> bool {
-        !self.buffered_records.is_empty() || self.first_unmerged_serial_on_flash != self.first_unmerged_serial
+        !self.buffered_records.is_empty()
+            || self.first_unmerged_page_serial_on_flash != self.first_unmerged_page_serial
     }
 
     /// Returns the merge of the map's journal that is in progress, or a new one if the journal has reached its maximum
@@ -179,15 +180,18 @@ impl Journal {
     fn due_merge(&self) -> Option<MergeProgress> {
         let is_due = self.live_page_count() >= u64::from(self.options.merge_start_pages);
         self.merge_in_progress.or_else(|| {
-            is_due.then_some(MergeProgress { next_translation_page: 0, end_serial: self.next_serial })
+            is_due.then_some(MergeProgress {
+                next_translation_page: 0,
+                first_retained_page_serial: self.next_page_serial,
+            })
         })
     }
 
     /// Writes the oldest buffered records of map changes to a new journal page, as many as fit. `first_id` is the
     /// metadata page number of the journal's first page.
-    fn write_journal_page<N: Nand>(&mut self, io: &mut Store<N>, first_id: u32) -> Result<()> {
+    fn write_journal_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>, first_id: u32) -> Result<()> {
         let written = self.buffered_records.len().min(self.records_per_page());
-        let slot = self.page_slot_of(self.next_serial);
+        let slot = self.page_slot_of(self.next_page_serial);
         let page = self.encode_journal_page(&self.buffered_records[..written]);
         let pool = io.preferred_append_pool(Stream::Translation);
         let (content, id) = (Content::Bytes(&page), first_id + slot as u32);
@@ -200,8 +204,8 @@ impl Journal {
             Cause::Translation,
         )?;
         self.page_ppns[slot] = place;
-        self.first_unmerged_serial_on_flash = self.first_unmerged_serial;
-        self.next_serial += 1;
+        self.first_unmerged_page_serial_on_flash = self.first_unmerged_page_serial;
+        self.next_page_serial += 1;
         self.buffered_records.drain(..written);
         self.counts.written_pages += 1;
         Ok(())
@@ -211,8 +215,8 @@ impl Journal {
     /// records.
     fn encode_journal_page(&self, records: &[MapChangeRecord]) -> Vec<u8> {
         let mut page = Vec::with_capacity(self.page_bytes);
-        page.extend_from_slice(&self.next_serial.to_le_bytes());
-        page.extend_from_slice(&self.first_unmerged_serial.to_le_bytes());
+        page.extend_from_slice(&self.next_page_serial.to_le_bytes());
+        page.extend_from_slice(&self.first_unmerged_page_serial.to_le_bytes());
         for (lpn, unit) in records {
             page.extend_from_slice(&lpn.0.to_le_bytes());
             page.extend_from_slice(&unit.0.to_le_bytes());
@@ -223,14 +227,14 @@ impl Journal {
 
     /// Ends a merge of the map's journal after all its translation pages are written: discards the journal pages before
     /// `end` and sets the horizon (the first serial number not merged) to `end`.
-    fn finish_merge<N: Nand>(&mut self, io: &mut Store<N>, end: u64) {
-        for serial in self.first_unmerged_serial..end {
+    fn finish_merge<N: Nand>(&mut self, io: &mut FlashPageStore<N>, end: u64) {
+        for serial in self.first_unmerged_page_serial..end {
             let slot = self.page_slot_of(serial);
             io.count_metadata_page_invalid(std::mem::replace(&mut self.page_ppns[slot], Ppn::NONE));
         }
-        self.first_unmerged_serial = end;
+        self.first_unmerged_page_serial = end;
         self.merge_in_progress = None;
-        self.counts.merges += 1;
+        self.counts.completed_merges += 1;
     }
 
     /// Restores the list of live pages of the map's journal in recovery, and returns their records, oldest first.
@@ -239,17 +243,17 @@ impl Journal {
     /// live.
     fn restore_live_pages<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         found_journal_pages: &[Ppn],
         newest_journal_page: Ppn,
     ) -> Result<Vec<MapChangeRecord>> {
         let mut bytes = vec![0; self.page_bytes];
         io.read(newest_journal_page, &mut bytes, Cause::Recovery)?;
         let last = decode_journal_page(&bytes);
-        (self.first_unmerged_serial, self.first_unmerged_serial_on_flash, self.next_serial) =
-            (last.first_unmerged_serial, last.first_unmerged_serial, last.serial_number + 1);
+        (self.first_unmerged_page_serial, self.first_unmerged_page_serial_on_flash, self.next_page_serial) =
+            (last.first_unmerged_page_serial, last.first_unmerged_page_serial, last.serial_number + 1);
         let mut records = Vec::new();
-        for serial in self.first_unmerged_serial..self.next_serial {
+        for serial in self.first_unmerged_page_serial..self.next_page_serial {
             let slot = self.page_slot_of(serial);
             let place = found_journal_pages[slot];
             io.read(place, &mut bytes, Cause::Recovery)?;
@@ -273,9 +277,13 @@ fn decode_journal_page(page: &[u8]) -> JournalPage {
         + (page.len() - JOURNAL_HEADER_BYTES) / JOURNAL_RECORD_BYTES * JOURNAL_RECORD_BYTES;
     let records = (JOURNAL_HEADER_BYTES..end)
         .step_by(JOURNAL_RECORD_BYTES)
-        .map(|at| (Lpn(word(at)), Unit(word(at + 4))))
+        .map(|at| (Lpn(word(at)), StoredUnit(word(at + 4))))
         .take_while(|&(lpn, _)| lpn != Lpn(u32::MAX));
-    JournalPage { serial_number: number(0), first_unmerged_serial: number(8), records: records.collect() }
+    JournalPage {
+        serial_number: number(0),
+        first_unmerged_page_serial: number(8),
+        records: records.collect(),
+    }
 }
 
 /// Demand-paged L2P map with a journal on flash of its changes (Delta-FTL, section 3.5.1).
@@ -338,19 +346,19 @@ impl JournalledMap {
     /// Any error of the flash.
     pub(crate) fn read_journal_for_replay<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         found_journal_pages: &[Ppn],
-    ) -> Result<Vec<(Lpn, Unit)>> {
+    ) -> Result<Vec<(Lpn, StoredUnit)>> {
         let mut newest = None;
         for place in found_journal_pages.iter().filter_map(|place| place.to_option()) {
             // By generation, not by sequence number: a GC copy has a later sequence number than pages written after the
             // original.
             if let Some(oob) = io.read_spare_if_readable(place, Cause::Recovery)? {
-                newest = newest.max(Some((oob.first_write_sequence, place)));
+                newest = newest.max(Some((oob.first_write_sequence_number, place)));
             }
         }
         let Some((_, newest)) = newest else { return Ok(Vec::new()) };
-        let last: BTreeMap<Lpn, Unit> =
+        let last: BTreeMap<Lpn, StoredUnit> =
             self.journal.restore_live_pages(io, found_journal_pages, newest)?.into_iter().collect();
         Ok(last.into_iter().collect())
     }
@@ -368,7 +376,7 @@ impl JournalledMap {
 
     /// Writes the next translation page of a merge of the map's journal. If none with dirty entries is left, ends the
     /// merge and returns `false`.
-    fn merge_step<N: Nand>(&mut self, io: &mut Store<N>, merge: MergeProgress) -> Result<bool> {
+    fn merge_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>, merge: MergeProgress) -> Result<bool> {
         io.flash_ops.record_metadata_reason(MetadataWriteReason::JournalMerge);
         if let Some(id) =
             self.demand_paged_map.synchronise_next_dirty_page(io, merge.next_translation_page)?
@@ -377,27 +385,36 @@ impl JournalledMap {
             self.journal.merge_in_progress = Some(MergeProgress { next_translation_page: id + 1, ..merge });
             return Ok(true);
         }
-        self.journal.finish_merge(io, merge.end_serial);
+        self.journal.finish_merge(io, merge.first_retained_page_serial);
         Ok(false)
     }
 }
 
 impl Mapping for JournalledMap {
-    fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
+    fn lookup<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn) -> Result<Option<StoredUnit>> {
         self.demand_paged_map.lookup(io, lpn)
     }
 
-    fn lookup_without_caching<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
+    fn lookup_without_caching<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        lpn: Lpn,
+    ) -> Result<Option<StoredUnit>> {
         self.demand_paged_map.lookup_without_caching(io, lpn)
     }
 
-    fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
+    fn update<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        lpn: Lpn,
+        new: Option<StoredUnit>,
+    ) -> Result<Option<StoredUnit>> {
         let old = self.demand_paged_map.update(io, lpn, new)?;
-        self.journal.buffer_record(lpn, new.unwrap_or(Unit::NONE));
+        self.journal.buffer_record(lpn, new.unwrap_or(StoredUnit::NONE));
         Ok(old)
     }
 
-    fn record_gc_move(&mut self, lpn: Lpn, new: Unit) {
+    fn record_gc_move(&mut self, lpn: Lpn, new: StoredUnit) {
         self.demand_paged_map.record_gc_move(lpn, new);
         self.journal.buffer_record(lpn, new);
     }
@@ -420,7 +437,7 @@ impl Mapping for JournalledMap {
         }
     }
 
-    fn write_deferred_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn execute_next_deferred_map_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
         if let Some(merge) = self.journal.due_merge()
             && self.merge_step(io, merge)?
         {
@@ -430,14 +447,14 @@ impl Mapping for JournalledMap {
             io.flash_ops.record_metadata_reason(MetadataWriteReason::JournalPageFull);
             return self.journal.write_journal_page(io, self.first_journal_page_id()).map(|()| true);
         }
-        self.demand_paged_map.write_deferred_step(io)
+        self.demand_paged_map.execute_next_deferred_map_write(io)
     }
 
     fn has_unwritten_changes(&self) -> bool {
         self.journal.has_unwritten_changes()
     }
 
-    fn write_back_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_back_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
         if !self.journal.has_unwritten_changes() {
             return Ok(false);
         }

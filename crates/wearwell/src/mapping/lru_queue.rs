@@ -68,7 +68,8 @@ impl LruQueue {
         self.slot_count
     }
 
-    /// Returns the number of the first position of the LRU queue. Positions are counted from the creation of the queue.
+    /// Returns the first position of the LRU queue that is still in use. Positions are numbered from the creation of
+    /// the queue on.
     #[inline]
     pub(super) fn first_position(&self) -> u64 {
         self.first_position
@@ -110,8 +111,8 @@ impl LruQueue {
         }
     }
 
-    /// Puts the mark of the LRU queue, which separates earlier from later uses, at a position of its own. So even a
-    /// touch of the newest cache slot moves that slot after the mark.
+    /// Appends the checkpoint mark to the LRU queue: slots before it were last used before the checkpoint. The mark
+    /// takes a position of its own. So a use of even the newest slot moves this slot to a position after the mark.
     fn append_checkpoint_mark(&mut self) {
         self.checkpoint_mark_position = self.end_position;
         self.end_position += 1;
@@ -193,14 +194,14 @@ impl LruQueue {
         // At least three eighths of the positions are obsolete if the queue is not doubled: dropping them moves at most
         // five slots for three positions that become free.
         if self.slot_count as usize > self.slot_ring.len() / 8 * 5 {
-            self.double_queue();
+            self.double_queue_memory();
         } else {
             self.drop_obsolete_positions(slots);
         }
     }
 
     /// Doubles the memory of the queue; slots keep their positions.
-    fn double_queue(&mut self) {
+    fn double_queue_memory(&mut self) {
         let (places, longer) = (self.first_position..self.end_position, 2 * self.slot_ring.len());
         let slots: Vec<u32> = places.clone().map(|place| self.slot_at_position(place)).collect();
         self.slot_ring = vec![0; longer];
@@ -210,8 +211,9 @@ impl LruQueue {
         }
     }
 
-    /// Drops all obsolete positions of the LRU queue (of cache slots queued again or removed), by assigning new
-    /// consecutive positions to all slots and to the mark, in the same order.
+    /// Drops all obsolete positions of the LRU queue (of cache slots queued again or removed). Assigns new consecutive
+    /// positions, in the same order, to all slots and to the checkpoint mark (which separates uses before the last
+    /// checkpoint from later ones).
     fn drop_obsolete_positions(&mut self, slots: &mut impl QueuePositions) {
         for place in self.first_position..self.end_position {
             let slot = self.slot_at_position(place);

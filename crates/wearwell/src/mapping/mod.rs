@@ -7,7 +7,7 @@
 //!
 //! GC never runs inside a map. The new location of a page that GC moved is kept in RAM ([`Mapping::record_gc_move`]).
 //! Pages that must be written for it are written later, when the engine has made room
-//! ([`Mapping::write_deferred_step`]).
+//! ([`Mapping::execute_next_deferred_map_write`]).
 
 mod cached;
 mod construction;
@@ -25,10 +25,10 @@ pub(crate) use nvram_entries::nvram_words_for_dirty_entries;
 pub use ram_map::RamMap;
 pub use translation_table::DirectoryLocation;
 
-use crate::address::{Lpn, OptionalAddress, Ppn, Unit};
+use crate::address::{Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::error::Result;
 use crate::nand::Nand;
-use crate::store::Store;
+use crate::store::FlashPageStore;
 
 /// Logical-to-physical map (L2P) of a device.
 pub trait Mapping {
@@ -37,21 +37,30 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>>;
+    fn lookup<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn) -> Result<Option<StoredUnit>>;
 
     /// Returns the location of `lpn`, `None` if it is unmapped. Unlike [`Mapping::lookup`], writes no flash page and
     /// caches no entry, so it also works on a device that is full.
     ///
     /// # Errors
     /// Any error of the flash.
-    fn lookup_without_caching<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>>;
+    fn lookup_without_caching<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        lpn: Lpn,
+    ) -> Result<Option<StoredUnit>>;
 
     /// Maps `lpn` to the location `new` (`None` deallocates it) and returns the old location. A lazy map
     /// ([`Mapping::identifies_invalid_pages_late`]) may not know the old location yet; it returns `None` then.
     ///
     /// # Errors
     /// Any error of the flash; the mapping is unchanged then.
-    fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>>;
+    fn update<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        lpn: Lpn,
+        new: Option<StoredUnit>,
+    ) -> Result<Option<StoredUnit>>;
 
     /// Returns whether the map is lazy: it learns which page an overwrite made invalid only when it writes the
     /// translation page, not at the update. With a lazy map, [`Mapping::trim_in_one_translation_page`] deallocates
@@ -68,7 +77,7 @@ pub trait Mapping {
     /// Any error of the flash.
     fn trim_in_one_translation_page<N: Nand>(
         &mut self,
-        _: &mut Store<N>,
+        _: &mut FlashPageStore<N>,
         _: Lpn,
         last: Lpn,
     ) -> Result<Option<Lpn>> {
@@ -83,10 +92,10 @@ pub trait Mapping {
 
     /// Informs a lazy map (which identifies invalid pages late) that the block with an earlier version of `lpn` is
     /// about to be erased, so that the map does not report that version as invalid later.
-    fn drop_unidentified_invalid_page(&mut self, _: Lpn) {}
+    fn clear_unidentified_invalid_page_flag(&mut self, _: Lpn) {}
 
     /// Records in the L2P map that GC moved the page of `lpn` to `new`. Causes no flash operation.
-    fn record_gc_move(&mut self, lpn: Lpn, new: Unit);
+    fn record_gc_move(&mut self, lpn: Lpn, new: StoredUnit);
 
     /// Records in the L2P map that GC moved the pages of `lpns` to the PPNs `new`, which have the same order. Map
     /// entries are at random addresses in memory, so all are prefetched first and their cache misses overlap. A lazy
@@ -103,7 +112,7 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Power loss.
-    fn store_moves_in_nvram<N: Nand>(&mut self, _: &mut Store<N>) -> Result<()> {
+    fn store_gc_moves_in_nvram<N: Nand>(&mut self, _: &mut FlashPageStore<N>) -> Result<()> {
         Ok(())
     }
 
@@ -129,7 +138,7 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn write_deferred_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
+    fn execute_next_deferred_map_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool>;
 
     /// Returns whether any change of the L2P map exists only in RAM. O(metadata pages) at worst.
     fn has_unwritten_changes(&self) -> bool;
@@ -139,10 +148,10 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn write_back_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
+    fn write_back_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool>;
 
-    /// Returns the maximum number of metadata pages that one lookup, update or [`Mapping::write_deferred_step`] of the
-    /// L2P map may append.
+    /// Returns the maximum number of metadata pages that one lookup, update or
+    /// [`Mapping::execute_next_deferred_map_write`] of the L2P map may append.
     fn max_metadata_pages_per_access(&self) -> u32;
 
     /// Returns the maximum number of flash pages that the metadata of the L2P map occupies.
@@ -179,7 +188,7 @@ impl AnyMapping {
     /// Returns the location of `lpn` if the L2P map can find it without a flash read; `None` if not, or if `lpn` is
     /// unmapped. A map on flash finds the cached entries; the entry that the last update changed is always among them.
     #[inline]
-    pub(crate) fn lookup_in_ram(&self, lpn: Lpn) -> Option<Unit> {
+    pub(crate) fn lookup_in_ram(&self, lpn: Lpn) -> Option<StoredUnit> {
         match self {
             Self::Flat(map) => map.get(lpn),
             Self::Cached(map) => map.cached_unit(lpn).and_then(OptionalAddress::to_option),
@@ -211,26 +220,35 @@ impl AnyMapping {
 
 impl Mapping for AnyMapping {
     #[inline]
-    fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
+    fn lookup<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn) -> Result<Option<StoredUnit>> {
         delegate!(self, m => m.lookup(io, lpn))
     }
-    fn lookup_without_caching<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
+    fn lookup_without_caching<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        lpn: Lpn,
+    ) -> Result<Option<StoredUnit>> {
         delegate!(self, m => m.lookup_without_caching(io, lpn))
     }
     #[inline]
-    fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
+    fn update<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        lpn: Lpn,
+        new: Option<StoredUnit>,
+    ) -> Result<Option<StoredUnit>> {
         delegate!(self, m => m.update(io, lpn, new))
     }
     #[inline]
-    fn record_gc_move(&mut self, lpn: Lpn, new: Unit) {
+    fn record_gc_move(&mut self, lpn: Lpn, new: StoredUnit) {
         delegate!(self, m => m.record_gc_move(lpn, new));
     }
     fn record_gc_moves(&mut self, lpns: &[Lpn], new: &[Ppn]) {
         delegate!(self, m => m.record_gc_moves(lpns, new));
     }
     #[inline]
-    fn store_moves_in_nvram<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        delegate!(self, m => m.store_moves_in_nvram(io))
+    fn store_gc_moves_in_nvram<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+        delegate!(self, m => m.store_gc_moves_in_nvram(io))
     }
     #[inline]
     fn is_nvram_nearly_full(&self) -> bool {
@@ -245,7 +263,7 @@ impl Mapping for AnyMapping {
     }
     fn trim_in_one_translation_page<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         first: Lpn,
         last: Lpn,
     ) -> Result<Option<Lpn>> {
@@ -255,8 +273,8 @@ impl Mapping for AnyMapping {
     fn is_unidentified_invalid_page(&self, lpn: Lpn, ppn: Ppn) -> bool {
         delegate!(self, m => m.is_unidentified_invalid_page(lpn, ppn))
     }
-    fn drop_unidentified_invalid_page(&mut self, lpn: Lpn) {
-        delegate!(self, m => m.drop_unidentified_invalid_page(lpn));
+    fn clear_unidentified_invalid_page_flag(&mut self, lpn: Lpn) {
+        delegate!(self, m => m.clear_unidentified_invalid_page_flag(lpn));
     }
     fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         delegate!(self, m => m.holds_current_metadata_page(id, ppn))
@@ -265,13 +283,13 @@ impl Mapping for AnyMapping {
         delegate!(self, m => m.record_metadata_page_move(id, new));
     }
     #[inline]
-    fn write_deferred_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        delegate!(self, m => m.write_deferred_step(io))
+    fn execute_next_deferred_map_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+        delegate!(self, m => m.execute_next_deferred_map_write(io))
     }
     fn has_unwritten_changes(&self) -> bool {
         delegate!(self, m => m.has_unwritten_changes())
     }
-    fn write_back_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_back_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
         delegate!(self, m => m.write_back_step(io))
     }
     #[inline]

@@ -7,19 +7,19 @@
 //! with the cache and not with the drive. The price: a store for every change, and one more when the entry is clean
 //! again.
 //!
-//! The new location of a page that GC moved is stored a little later ([`super::Mapping::store_moves_in_nvram`]), but
-//! before the old block is erased. A collection makes entries dirty for which no host write made room. The words beyond
-//! the bound of dirty entries are for these ([`nvram_words_for_dirty_entries`]), and the engine writes translation
-//! pages when they run short.
+//! The new location of a page that GC moved is stored a little later ([`super::Mapping::store_gc_moves_in_nvram`]), but
+//! before the old block is erased. GC makes entries dirty without evicting others first. So NVRAM has more words than
+//! there may be dirty entries ([`nvram_words_for_dirty_entries`]), and the engine writes translation pages when few are
+//! vacant.
 //!
 //! Invariants: a logical page has at most one word; between operations every dirty entry has a word with its location.
 
 use super::DemandPagedMapOptions;
 use super::entry_cache::{CacheSlot, NO_NVRAM_WORD, NvramWordNumber};
-use crate::address::{Lpn, Unit};
+use crate::address::{Lpn, StoredUnit};
 use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand};
-use crate::store::Store;
+use crate::store::FlashPageStore;
 
 /// Returns the number of NVRAM words (8 bytes each) reserved for the map entries that GC makes dirty when it moves
 /// pages. The words suffice for two blocks in the worst case, in which `entries_per_page` logical pages refer to each
@@ -63,7 +63,7 @@ impl NvramEntries {
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
     pub(super) fn new<N: Nand>(
-        io: &Store<N>,
+        io: &FlashPageStore<N>,
         first_nvram_word: usize,
         word_count: u64,
         logical_pages: u32,
@@ -98,8 +98,8 @@ impl NvramEntries {
     /// `None` for a free word.
     pub(super) fn entries_by_word<'a, N: Nand>(
         &self,
-        io: &'a Store<N>,
-    ) -> impl Iterator<Item = (NvramWordNumber, Option<(Lpn, Unit)>)> + use<'a, N> {
+        io: &'a FlashPageStore<N>,
+    ) -> impl Iterator<Item = (NvramWordNumber, Option<(Lpn, StoredUnit)>)> + use<'a, N> {
         let words =
             &io.nvram()[self.first_nvram_word..self.first_nvram_word + self.nvram_word_count as usize];
         (0..).zip(words.iter().map(|&word| decode_entry(word)))
@@ -120,10 +120,10 @@ impl NvramEntries {
     #[inline]
     pub(super) fn store_entry<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         word_number: &mut NvramWordNumber,
         lpn: Lpn,
-        unit: Unit,
+        unit: StoredUnit,
     ) -> Result<()> {
         let to = match *word_number {
             NO_NVRAM_WORD => *self.vacant_words.last().ok_or_else(|| io.device_full_error())?,
@@ -145,7 +145,7 @@ impl NvramEntries {
     #[inline]
     pub(super) fn clear_entry<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         word_number: &mut NvramWordNumber,
     ) -> Result<()> {
         if *word_number == NO_NVRAM_WORD {
@@ -168,9 +168,9 @@ impl NvramEntries {
     /// [`NO_NVRAM_WORD`] or free.
     pub(super) fn entry_in_nvram<N: Nand>(
         &self,
-        io: &Store<N>,
+        io: &FlashPageStore<N>,
         word_number: NvramWordNumber,
-    ) -> Option<(Lpn, Unit)> {
+    ) -> Option<(Lpn, StoredUnit)> {
         match word_number {
             NO_NVRAM_WORD => None,
             word => decode_entry(io.nvram()[self.first_nvram_word + word as usize]),
@@ -185,12 +185,12 @@ impl NvramEntries {
 
 /// Encodes a map entry as an NVRAM word: the logical page plus one in the upper half, so that 0 means a free word, and
 /// the location in the lower half.
-fn encode_entry(lpn: Lpn, unit: Unit) -> u64 {
+fn encode_entry(lpn: Lpn, unit: StoredUnit) -> u64 {
     (u64::from(lpn.0) + 1) << 32 | u64::from(unit.0)
 }
 
 /// Decodes an NVRAM word that [`encode_entry`] encoded, as (logical page, location); `None` for a free word.
-fn decode_entry(word: u64) -> Option<(Lpn, Unit)> {
+fn decode_entry(word: u64) -> Option<(Lpn, StoredUnit)> {
     let lpn = ((word >> 32) as u32).checked_sub(1)?;
-    Some((Lpn(lpn), Unit(word as u32)))
+    Some((Lpn(lpn), StoredUnit(word as u32)))
 }

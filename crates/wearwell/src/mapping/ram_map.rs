@@ -2,14 +2,14 @@
 //! traffic.
 //!
 //! With a *mirror*, every change is also an 8-byte store to a copy of the table in NVRAM, so the map survives a loss of
-//! RAM. The new location of a page that GC moved is stored a little later ([`Mapping::store_moves_in_nvram`]), but
+//! RAM. The new location of a page that GC moved is stored a little later ([`Mapping::store_gc_moves_in_nvram`]), but
 //! before the old copy can be erased or replaced. Until then both locations hold the same content.
 
 use super::Mapping;
-use crate::address::{Lpn, OptionalAddress, Ppn, Unit};
+use crate::address::{Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::error::{Error, Result};
 use crate::nand::Nand;
-use crate::store::Store;
+use crate::store::FlashPageStore;
 use crate::tables::DenseTable;
 use crate::tables::prefetch::load_into_cpu_cache;
 
@@ -26,16 +26,16 @@ pub struct RamMap {
 /// its logical page plus one, or 0 if the logical page is unmapped.
 #[derive(Clone, Debug)]
 struct NvramCopy {
-    /// Index of the first NVRAM word (8 bytes) of the copy.
+    /// Index of the first NVRAM word (8 bytes) that the copy of the L2P table occupies.
     first_nvram_word: usize,
     /// Logical pages that GC moved and whose words in NVRAM still hold the old location.
-    moved_lpns: Vec<Lpn>,
+    lpns_with_stale_nvram_word: Vec<Lpn>,
 }
 
 impl RamMap {
     /// Creates an L2P table of `pages` unmapped logical pages in RAM, without a copy in NVRAM.
     pub fn new(pages: u32) -> Self {
-        Self { table: DenseTable::filled(pages as usize, Unit::NONE.0), nvram_copy: None }
+        Self { table: DenseTable::filled(pages as usize, StoredUnit::NONE.0), nvram_copy: None }
     }
 
     /// Creates an L2P table of `pages` unmapped logical pages in RAM, with a copy in NVRAM from word (8 bytes)
@@ -44,7 +44,7 @@ impl RamMap {
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
     pub(crate) fn with_nvram_copy<N: Nand>(
-        io: &Store<N>,
+        io: &FlashPageStore<N>,
         pages: u32,
         first_nvram_word: usize,
     ) -> Result<Self> {
@@ -53,7 +53,7 @@ impl RamMap {
             return Err(Error::of_small_nvram("the L2P map", needed_words as u64 * 8, io.nvram().len()));
         }
         Ok(Self {
-            nvram_copy: Some(NvramCopy { first_nvram_word, moved_lpns: Vec::new() }),
+            nvram_copy: Some(NvramCopy { first_nvram_word, lpns_with_stale_nvram_word: Vec::new() }),
             ..Self::new(pages)
         })
     }
@@ -65,17 +65,17 @@ impl RamMap {
     /// [`Error::Damaged`] if a word holds an impossible location.
     pub(crate) fn reload_from_nvram<N: Nand>(
         &mut self,
-        io: &Store<N>,
-        is_place: impl Fn(Unit) -> bool,
+        io: &FlashPageStore<N>,
+        is_place: impl Fn(StoredUnit) -> bool,
     ) -> Result<()> {
         let mirror = self.nvram_copy.as_mut().expect("only a mirrored table is reloaded");
-        mirror.moved_lpns.clear();
+        mirror.lpns_with_stale_nvram_word.clear();
         let words = &io.nvram()[mirror.first_nvram_word..];
         for (lpn, &word) in words.iter().take(self.table.len()).enumerate() {
             let unit = match word.checked_sub(1) {
-                None => Unit::NONE,
+                None => StoredUnit::NONE,
                 Some(unit) => {
-                    u32::try_from(unit).ok().map(Unit).filter(|&unit| is_place(unit)).ok_or_else(|| {
+                    u32::try_from(unit).ok().map(StoredUnit).filter(|&unit| is_place(unit)).ok_or_else(|| {
                         Error::Damaged(format!(
                             "the L2P map in NVRAM maps logical page {lpn} to location {unit}, which must be a flash \
                              page with data or a member of a compressed chunk, but is neither"
@@ -89,7 +89,12 @@ impl RamMap {
     }
 
     /// Stores the location of `lpn` (`None` if it is unmapped) in the copy of the table in NVRAM, if there is one.
-    fn store_in_nvram_copy<N: Nand>(&self, io: &mut Store<N>, lpn: Lpn, place: Option<Unit>) -> Result<()> {
+    fn store_in_nvram_copy<N: Nand>(
+        &self,
+        io: &mut FlashPageStore<N>,
+        lpn: Lpn,
+        place: Option<StoredUnit>,
+    ) -> Result<()> {
         match &self.nvram_copy {
             Some(mirror) => io.store_nvram_word(
                 mirror.first_nvram_word + lpn.index(),
@@ -101,8 +106,8 @@ impl RamMap {
 
     /// Returns the location of `lpn` from the L2P table in RAM, `None` if it is unmapped.
     #[inline]
-    pub fn get(&self, lpn: Lpn) -> Option<Unit> {
-        Unit(self.table.get(lpn.index())).to_option()
+    pub fn get(&self, lpn: Lpn) -> Option<StoredUnit> {
+        StoredUnit(self.table.get(lpn.index())).to_option()
     }
 
     /// Returns whether the L2P table has a copy in NVRAM, so that every update is also an NVRAM store.
@@ -113,41 +118,50 @@ impl RamMap {
     /// Exchanges the locations `units` with those of `lpns` in the L2P table: each logical page gets the location at
     /// its index, and `units` then holds the old locations. Only for a table without a copy in NVRAM.
     #[inline]
-    pub(crate) fn exchange_units(&mut self, lpns: &[Lpn], units: &mut [Unit]) {
+    pub(crate) fn exchange_units(&mut self, lpns: &[Lpn], units: &mut [StoredUnit]) {
         let places = lpns.iter().zip(units).map(|(lpn, unit)| (lpn.index(), &mut unit.0));
         self.table.exchange_each(places);
     }
 
     /// Sets the location of `lpn` in the L2P table in RAM only, not in NVRAM (`None` = unmapped). For recovery and for
     /// drives whose initial state is constructed.
-    pub fn set(&mut self, lpn: Lpn, ppn: Option<Unit>) {
-        self.table.set(lpn.index(), ppn.unwrap_or(Unit::NONE).0);
+    pub fn set(&mut self, lpn: Lpn, ppn: Option<StoredUnit>) {
+        self.table.set(lpn.index(), ppn.unwrap_or(StoredUnit::NONE).0);
     }
 }
 
 impl Mapping for RamMap {
     #[inline]
-    fn lookup<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
+    fn lookup<N: Nand>(&mut self, _: &mut FlashPageStore<N>, lpn: Lpn) -> Result<Option<StoredUnit>> {
         Ok(self.get(lpn))
     }
 
-    fn lookup_without_caching<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
+    fn lookup_without_caching<N: Nand>(
+        &mut self,
+        _: &mut FlashPageStore<N>,
+        lpn: Lpn,
+    ) -> Result<Option<StoredUnit>> {
         Ok(self.get(lpn))
     }
 
     #[inline]
-    fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
+    fn update<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        lpn: Lpn,
+        new: Option<StoredUnit>,
+    ) -> Result<Option<StoredUnit>> {
         if self.get(lpn) != new {
             self.store_in_nvram_copy(io, lpn, new)?;
         }
-        Ok(Unit(self.table.replace(lpn.index(), new.unwrap_or(Unit::NONE).0)).to_option())
+        Ok(StoredUnit(self.table.replace(lpn.index(), new.unwrap_or(StoredUnit::NONE).0)).to_option())
     }
 
     #[inline]
-    fn record_gc_move(&mut self, lpn: Lpn, new: Unit) {
+    fn record_gc_move(&mut self, lpn: Lpn, new: StoredUnit) {
         self.table.set(lpn.index(), new.0);
         if let Some(mirror) = &mut self.nvram_copy {
-            mirror.moved_lpns.push(lpn);
+            mirror.lpns_with_stale_nvram_word.push(lpn);
         }
     }
 
@@ -155,14 +169,16 @@ impl Mapping for RamMap {
         self.prefetch(lpns);
         self.table.set_each(lpns.iter().zip(new).map(|(lpn, ppn)| (lpn.index(), ppn.0)));
         if let Some(mirror) = &mut self.nvram_copy {
-            mirror.moved_lpns.extend_from_slice(lpns);
+            mirror.lpns_with_stale_nvram_word.extend_from_slice(lpns);
         }
     }
 
-    fn store_moves_in_nvram<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        while let Some(&lpn) = self.nvram_copy.as_ref().and_then(|mirror| mirror.moved_lpns.last()) {
+    fn store_gc_moves_in_nvram<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+        while let Some(&lpn) =
+            self.nvram_copy.as_ref().and_then(|mirror| mirror.lpns_with_stale_nvram_word.last())
+        {
             self.store_in_nvram_copy(io, lpn, self.get(lpn))?;
-            self.nvram_copy.as_mut().expect("asked above").moved_lpns.pop();
+            self.nvram_copy.as_mut().expect("asked above").lpns_with_stale_nvram_word.pop();
         }
         Ok(())
     }
@@ -181,7 +197,7 @@ impl Mapping for RamMap {
     }
 
     #[inline]
-    fn write_deferred_step<N: Nand>(&mut self, _: &mut Store<N>) -> Result<bool> {
+    fn execute_next_deferred_map_write<N: Nand>(&mut self, _: &mut FlashPageStore<N>) -> Result<bool> {
         Ok(false)
     }
 
@@ -189,7 +205,7 @@ impl Mapping for RamMap {
         false
     }
 
-    fn write_back_step<N: Nand>(&mut self, _: &mut Store<N>) -> Result<bool> {
+    fn write_back_step<N: Nand>(&mut self, _: &mut FlashPageStore<N>) -> Result<bool> {
         Ok(false)
     }
 

@@ -9,15 +9,15 @@
 //! The spare area of a translation page may hold a note of the map: a sequence number that recovery needs
 //! ([`TranslationTable::write_translation_page`]).
 //!
-//! Old versions of translation pages are discarded through [`Store::count_metadata_page_invalid`], or retained by the
-//! store as long as a recovery may have to compare them.
+//! Old versions of translation pages are discarded through [`FlashPageStore::count_metadata_page_invalid`], or retained
+//! by the store as long as a recovery may have to compare them.
 
-use crate::address::{Lpn, OptionalAddress, Ppn, Unit};
+use crate::address::{Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
-use crate::nand::{Nand, PageWord};
+use crate::nand::{Nand, PageDataWord};
 use crate::operation::Cause;
-use crate::store::{Store, Stream};
+use crate::store::{FlashPageStore, Stream};
 use crate::tables::LruList;
 
 /// Bytes of a map entry on a translation page, and of a PPN in a node of the directory of translation pages.
@@ -50,8 +50,8 @@ struct DirectoryTree {
     node_ppns: Vec<Ppn>,
     /// Whether each inner node of the directory tree is cached in RAM.
     is_node_cached: Vec<bool>,
-    /// Whether each inner node of the directory tree was changed since it was last written to flash.
-    is_node_changed: Vec<bool>,
+    /// Whether each inner node of the directory tree is dirty: changed since it was last written to flash.
+    is_node_dirty: Vec<bool>,
     /// Cached inner nodes of the directory tree, in order of their last use.
     cached_nodes_by_use: LruList,
 }
@@ -71,7 +71,7 @@ pub(super) struct TranslationTable {
     page_bytes: u32,
     /// Map entries of the translation page that was loaded last, as (index in the page, value); only those that the
     /// last [`TranslationTable::load_entries`] requested.
-    loaded_entry_words: Vec<PageWord>,
+    loaded_entry_words: Vec<PageDataWord>,
 }
 
 /// Bytes of the sequence number that the map stores in the spare area of a translation page, for recovery.
@@ -90,7 +90,7 @@ impl TranslationTable {
                     ppns_per_node: entries_per_page,
                     node_ppns: vec![Ppn::NONE; nodes],
                     is_node_cached: vec![false; nodes],
-                    is_node_changed: vec![false; nodes],
+                    is_node_dirty: vec![false; nodes],
                     cached_nodes_by_use: LruList::default(),
                 })
             }
@@ -142,7 +142,7 @@ impl TranslationTable {
     /// page that was never written are unmapped.
     pub(super) fn load_entries<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         id: u32,
         lpns: impl Iterator<Item = Lpn>,
         cause: Cause,
@@ -151,7 +151,8 @@ impl TranslationTable {
         let first = id * self.entries_per_page;
         self.loaded_entry_words.clear();
         for lpn in lpns {
-            self.loaded_entry_words.push(PageWord { word_index: lpn.0 - first, word_value: Unit::NONE.0 });
+            self.loaded_entry_words
+                .push(PageDataWord { word_index: lpn.0 - first, word_value: StoredUnit::NONE.0 });
         }
         match self.translation_page_ppns[id as usize].to_option() {
             Some(place) => io.read_words(place, &mut self.loaded_entry_words, cause),
@@ -159,39 +160,39 @@ impl TranslationTable {
         }
     }
 
-    /// Returns the word to be read for the map entry of `lpn` on translation page `id`: the index in the page, with no
-    /// value yet.
+    /// Returns a request to read the map entry of `lpn` from translation page `id`: the index of the entry's word in
+    /// the page, and an empty value, which the read will replace.
     #[inline]
-    pub(super) fn entry_word_to_read(&self, id: u32, lpn: Lpn) -> PageWord {
-        PageWord { word_index: lpn.0 - id * self.entries_per_page, word_value: Unit::NONE.0 }
+    pub(super) fn map_entry_word_request(&self, id: u32, lpn: Lpn) -> PageDataWord {
+        PageDataWord { word_index: lpn.0 - id * self.entries_per_page, word_value: StoredUnit::NONE.0 }
     }
 
     /// Returns the `k`-th of the map entries loaded from a translation page.
     #[inline]
-    pub(super) fn loaded_entry(&self, k: usize) -> Unit {
-        Unit(self.loaded_entry_words[k].word_value)
+    pub(super) fn loaded_entry(&self, k: usize) -> StoredUnit {
+        StoredUnit(self.loaded_entry_words[k].word_value)
     }
 
     /// Returns the map entries loaded from a translation page, as (index in the page, value), so that the caller can
     /// change their values.
     #[inline]
-    pub(super) fn loaded_entry_words_mut(&mut self) -> &mut [PageWord] {
+    pub(super) fn loaded_entry_words_mut(&mut self) -> &mut [PageDataWord] {
         &mut self.loaded_entry_words
     }
 
     /// Changes the `k`-th of the map entries loaded from a translation page;
     /// [`TranslationTable::write_translation_page`] writes it.
     #[inline]
-    pub(super) fn set_loaded_entry(&mut self, k: usize, unit: Unit) {
+    pub(super) fn set_loaded_entry(&mut self, k: usize, unit: StoredUnit) {
         self.loaded_entry_words[k].word_value = unit.0;
     }
 
-    /// Writes a new version of translation page `id`, whose entries were loaded last. The loaded entries are written as
-    /// they are in RAM, all others unchanged. The spare area gets `recovery_sequence_number`, which a recovery reads,
-    /// if it is not `None`. The old version is retained for recovery or discarded.
+    /// Writes a new version of translation page `id`, the page from which entries were loaded last. The loaded entries
+    /// are written as they are in RAM, all others unchanged. If `recovery_sequence_number` is `Some`, the number is
+    /// stored in the spare area for recovery. The old version is retained if recovery needs it, otherwise discarded.
     pub(super) fn write_translation_page<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         id: u32,
         recovery_sequence_number: Option<u64>,
         cause: Cause,
@@ -212,7 +213,7 @@ impl TranslationTable {
         {
             io.retain_or_discard_version(old);
         }
-        self.mark_node_changed(id);
+        self.mark_directory_node_dirty(id);
         Ok(())
     }
 
@@ -220,7 +221,7 @@ impl TranslationTable {
     #[cold]
     fn append_first_page_version<N: Nand>(
         &self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         id: u32,
         has_spare_sequence: bool,
         cause: Cause,
@@ -231,16 +232,17 @@ impl TranslationTable {
     /// Returns `sequence_number`, which recovery needs, as two 4-byte words to be written at the beginning of
     /// the spare area of a translation page.
     #[inline]
-    fn sequence_words(&self, sequence_number: u64) -> [PageWord; 2] {
+    fn sequence_words(&self, sequence_number: u64) -> [PageDataWord; 2] {
         let first = self.page_bytes / TABLE_ENTRY_BYTES;
         [
-            PageWord { word_index: first, word_value: sequence_number as u32 },
-            PageWord { word_index: first + 1, word_value: (sequence_number >> 32) as u32 },
+            PageDataWord { word_index: first, word_value: sequence_number as u32 },
+            PageDataWord { word_index: first + 1, word_value: (sequence_number >> 32) as u32 },
         ]
     }
 
-    /// Returns the bytes of the first version of a translation page, with a spare area if `has_spare_sequence` (a
-    /// sequence number for recovery is stored there). The loaded entries have their locations; all others are unmapped.
+    /// Returns the bytes of the first version of a translation page. The entries in `loaded_entry_words` have their
+    /// locations, all others are unmapped. If `has_spare_sequence`, a spare area is appended, in which a sequence
+    /// number for recovery is stored.
     fn encode_first_page_version(&self, has_spare_sequence: bool) -> Vec<u8> {
         let note_bytes = if has_spare_sequence { SPARE_SEQUENCE_BYTES } else { 0 };
         let mut page = vec![0xff; self.page_bytes as usize + note_bytes];
@@ -255,7 +257,7 @@ impl TranslationTable {
     #[inline]
     fn ensure_directory_node_cached<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         id: u32,
         cause: Cause,
     ) -> Result<()> {
@@ -267,7 +269,7 @@ impl TranslationTable {
     #[cold]
     fn touch_or_fetch_directory_node<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         id: u32,
         cause: Cause,
     ) -> Result<()> {
@@ -293,18 +295,23 @@ impl TranslationTable {
         Ok(())
     }
 
-    /// Marks the directory node with the PPN of translation page `id` as changed, so that it must be written to flash.
-    fn mark_node_changed(&mut self, id: u32) {
+    /// Marks the directory node with the PPN of translation page `id` as dirty, so that it will be written to flash.
+    fn mark_directory_node_dirty(&mut self, id: u32) {
         if let Some(nodes) = &mut self.directory_tree {
             let node = (id / nodes.ppns_per_node) as usize;
-            nodes.is_node_changed[node] = true;
+            nodes.is_node_dirty[node] = true;
         }
     }
 
     /// Writes the directory node `node` to flash if it was changed since it was last written.
-    fn write_directory_node<N: Nand>(&mut self, io: &mut Store<N>, node: u32, cause: Cause) -> Result<()> {
+    fn write_directory_node<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        node: u32,
+        cause: Cause,
+    ) -> Result<()> {
         let Some(nodes) = &mut self.directory_tree else { return Ok(()) };
-        if !nodes.is_node_changed[node as usize] {
+        if !nodes.is_node_dirty[node as usize] {
             return Ok(());
         }
         let first = (node * nodes.ppns_per_node) as usize;
@@ -314,7 +321,7 @@ impl TranslationTable {
             bytes.copy_from_slice(&place.0.to_le_bytes());
         }
         let place = append_metadata_page(io, self.translation_page_ppns.len() as u32 + node, &page, cause)?;
-        nodes.is_node_changed[node as usize] = false;
+        nodes.is_node_dirty[node as usize] = false;
         if let Some(old) = std::mem::replace(&mut nodes.node_ppns[node as usize], place).to_option() {
             io.count_metadata_page_invalid(old);
         }
@@ -325,13 +332,13 @@ impl TranslationTable {
     /// returns `false` if there is none.
     pub(super) fn write_one_changed_directory_node<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         cause: Cause,
     ) -> Result<bool> {
         let changed = self
             .directory_tree
             .as_ref()
-            .and_then(|nodes| nodes.is_node_changed.iter().position(|&changed| changed));
+            .and_then(|nodes| nodes.is_node_dirty.iter().position(|&changed| changed));
         match changed {
             Some(node) => self.write_directory_node(io, node as u32, cause).map(|()| true),
             None => Ok(false),
@@ -339,18 +346,18 @@ impl TranslationTable {
     }
 
     /// Returns whether a directory node was changed since it was last written to flash.
-    pub(super) fn has_changed_directory_node(&self) -> bool {
-        self.directory_tree.as_ref().is_some_and(|nodes| nodes.is_node_changed.contains(&true))
+    pub(super) fn has_dirty_directory_node(&self) -> bool {
+        self.directory_tree.as_ref().is_some_and(|nodes| nodes.is_node_dirty.contains(&true))
     }
 
-    /// Returns whether `ppn` is the current version of metadata page `id` of the map: translation page `id` or, with a
-    /// number after those, a node of the directory tree.
+    /// Returns whether `ppn` is the current version of metadata page `id` of the map. Numbers below the number of
+    /// translation pages are translation pages, higher numbers are nodes of the directory tree.
     pub(super) fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         self.metadata_page_ppn(id) == Some(ppn)
     }
 
-    /// Returns the PPN of metadata page `id` of the map: a translation page or, with a number after those, a directory
-    /// node.
+    /// Returns the PPN of metadata page `id` of the map. Numbers below the number of translation pages are translation
+    /// pages, higher numbers are nodes of the directory tree.
     fn metadata_page_ppn(&self, id: u32) -> Option<Ppn> {
         let below_nodes = self.translation_page_ppns.get(id as usize).copied();
         below_nodes.or_else(|| {
@@ -359,12 +366,12 @@ impl TranslationTable {
         })
     }
 
-    /// Records that metadata page `id` of the map is at another PPN now: translation page `id` or, with a number after
-    /// those, a node of the directory tree.
+    /// Records the new PPN of metadata page `id` of the map. Numbers below the number of translation pages are
+    /// translation pages, higher numbers are nodes of the directory tree.
     pub(super) fn set_metadata_page_ppn(&mut self, id: u32, place: Ppn) {
         if let Some(slot) = self.translation_page_ppns.get_mut(id as usize) {
             *slot = place;
-            self.mark_node_changed(id);
+            self.mark_directory_node_dirty(id);
             return;
         }
         let node = id as usize - self.translation_page_ppns.len();
@@ -392,7 +399,12 @@ impl TranslationTable {
 }
 
 /// Appends metadata page `id` of the map (a translation page or directory node) to flash and returns its PPN.
-fn append_metadata_page<N: Nand>(io: &mut Store<N>, id: u32, page: &[u8], cause: Cause) -> Result<Ppn> {
+fn append_metadata_page<N: Nand>(
+    io: &mut FlashPageStore<N>,
+    id: u32,
+    page: &[u8],
+    cause: Cause,
+) -> Result<Ppn> {
     let pool = io.preferred_append_pool(Stream::Translation);
     io.append_page(Stream::Translation, pool, id, Content::Bytes(page), Fingerprint::default(), cause)
 }
@@ -405,7 +417,7 @@ pub(super) fn decode_spare_sequence(page_and_spare: &[u8]) -> u64 {
 }
 
 /// Returns the `k`-th map entry in the bytes of a translation page.
-pub(super) fn decode_entry(page: &[u8], k: u32) -> Unit {
+pub(super) fn decode_entry(page: &[u8], k: u32) -> StoredUnit {
     let at = (k * TABLE_ENTRY_BYTES) as usize;
-    Unit(u32::from_le_bytes(page[at..at + 4].try_into().expect("an entry has four bytes")))
+    StoredUnit(u32::from_le_bytes(page[at..at + 4].try_into().expect("an entry has four bytes")))
 }

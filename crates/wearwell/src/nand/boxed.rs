@@ -3,7 +3,7 @@
 //! Every operation of flash costs an indirect call then. In return the engine is compiled once for all of them.
 
 use super::{
-    BlockId, ConsecutiveCopies, ConsecutivePrograms, Content, Lpn, Nand, NandError, Oob, PageWord, Ppn,
+    BlockId, ConsecutiveCopies, ConsecutivePrograms, Content, Lpn, Nand, NandError, Oob, PageDataWord, Ppn,
 };
 
 impl<N: Nand + ?Sized> Nand for Box<N> {
@@ -11,8 +11,8 @@ impl<N: Nand + ?Sized> Nand for Box<N> {
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         (**self).program(ppn, oob, content)
     }
-    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        (**self).program_lost_page(ppn, oob, spare)
+    fn program_page_marked_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        (**self).program_page_marked_lost(ppn, oob, spare)
     }
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         (**self).read_spare(ppn, into)
@@ -31,7 +31,7 @@ impl<N: Nand + ?Sized> Nand for Box<N> {
     ) -> Result<(), NandError> {
         (**self).read_page_in_place(ppn, page, look)
     }
-    fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
+    fn read_words(&mut self, ppn: Ppn, words: &mut [PageDataWord]) -> Result<(), NandError> {
         (**self).read_words(ppn, words)
     }
     fn program_changed_page(
@@ -39,7 +39,7 @@ impl<N: Nand + ?Sized> Nand for Box<N> {
         ppn: Ppn,
         oob: Oob,
         original_ppn: Ppn,
-        words: &[PageWord],
+        words: &[PageDataWord],
     ) -> Result<(), NandError> {
         (**self).program_changed_page(ppn, oob, original_ppn, words)
     }

@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{FaultInjectable, Nand, NandError, Oob, PageWord};
+use super::{FaultInjectable, Nand, NandError, Oob, PageDataWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
@@ -88,13 +88,13 @@ impl<N: FaultInjectable> Nand for FaultyNand<N> {
         ppn: Ppn,
         oob: Oob,
         base: Ppn,
-        words: &[PageWord],
+        words: &[PageDataWord],
     ) -> Result<(), NandError> {
         self.program_or_fail(ppn, |inner| inner.program_changed_page(ppn, oob, base, words))
     }
 
-    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        self.program_or_fail(ppn, |inner| inner.program_lost_page(ppn, oob, spare))
+    fn program_page_marked_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        self.program_or_fail(ppn, |inner| inner.program_page_marked_lost(ppn, oob, spare))
     }
 
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
@@ -105,7 +105,7 @@ impl<N: FaultInjectable> Nand for FaultyNand<N> {
         self.inner.read_spare(ppn, into)
     }
 
-    fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
+    fn read_words(&mut self, ppn: Ppn, words: &mut [PageDataWord]) -> Result<(), NandError> {
         self.inner.read_words(ppn, words)
     }
 

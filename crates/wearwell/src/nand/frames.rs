@@ -9,7 +9,7 @@ use crate::tables::DenseTable;
 
 /// Log2 of the number of frames (each is memory for one page) in the largest table of frames: 2 MiB, if pages have 4
 /// KiB.
-const MAX_FRAMES_PER_TABLE_LOG2: u32 = 9;
+const MAX_PAGE_FRAMES_PER_TABLE_LOG2: u32 = 9;
 
 /// Number of a frame (memory for the bytes of one page).
 pub(super) type FrameNumber = u32;
@@ -42,7 +42,7 @@ impl FramePool {
         self.next_new_frame += 1;
         let (table, _) = table_and_index_of(frame);
         if table == self.frame_tables.len() {
-            let frames = 1 << (table as u32).min(MAX_FRAMES_PER_TABLE_LOG2);
+            let frames = 1 << (table as u32).min(MAX_PAGE_FRAMES_PER_TABLE_LOG2);
             self.frame_tables.push(DenseTable::zeroed(frames * self.frame_bytes));
         }
         frame
@@ -76,23 +76,23 @@ impl FramePool {
 #[inline]
 fn table_and_index_of(frame: FrameNumber) -> (usize, usize) {
     let counted = frame + 1;
-    let log2 = counted.ilog2().min(MAX_FRAMES_PER_TABLE_LOG2);
-    let table = log2.min(MAX_FRAMES_PER_TABLE_LOG2 - 1) + (counted >> MAX_FRAMES_PER_TABLE_LOG2);
+    let log2 = counted.ilog2().min(MAX_PAGE_FRAMES_PER_TABLE_LOG2);
+    let table = log2.min(MAX_PAGE_FRAMES_PER_TABLE_LOG2 - 1) + (counted >> MAX_PAGE_FRAMES_PER_TABLE_LOG2);
     (table as usize, (counted & ((1 << log2) - 1)) as usize)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FramePool, MAX_FRAMES_PER_TABLE_LOG2, table_and_index_of};
+    use super::{FramePool, MAX_PAGE_FRAMES_PER_TABLE_LOG2, table_and_index_of};
 
     #[test]
     fn every_page_frame_has_its_own_position_in_the_frame_tables() {
         let mut next = (0, 0);
-        for frame in 0..5 << MAX_FRAMES_PER_TABLE_LOG2 {
+        for frame in 0..5 << MAX_PAGE_FRAMES_PER_TABLE_LOG2 {
             let (table, place) = table_and_index_of(frame);
             let expected = if (table, place) == next { next } else { (next.0 + 1, 0) };
             assert_eq!((table, place), expected, "frame {frame}");
-            assert!(place < 1 << (table as u32).min(MAX_FRAMES_PER_TABLE_LOG2), "frame {frame}");
+            assert!(place < 1 << (table as u32).min(MAX_PAGE_FRAMES_PER_TABLE_LOG2), "frame {frame}");
             next = (table, place + 1);
         }
     }

@@ -201,14 +201,16 @@ impl Geometry {
     /// Returns the number of the allocation pool (a plane, or the planes over which superblocks extend) to which a
     /// block belongs.
     #[inline]
-    pub fn pool_of(&self, block: BlockId) -> u32 {
+    pub fn allocation_pool_of_block(&self, block: BlockId) -> u32 {
         block.0 % self.allocation_pools()
     }
 
     /// Returns the number of the plane that holds page `offset` of `block`.
     #[inline]
     pub fn plane_of(&self, block: BlockId, offset: u32) -> PlaneId {
-        PlaneId(self.pool_of(block) * self.superblock_planes + offset % self.superblock_planes)
+        PlaneId(
+            self.allocation_pool_of_block(block) * self.superblock_planes + offset % self.superblock_planes,
+        )
     }
 
     /// Returns the number of the die that contains a plane. Dies are numbered over the whole device.

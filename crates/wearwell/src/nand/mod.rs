@@ -45,8 +45,8 @@ macro_rules! delegate_queries {
         fn programmed_pages(&$self, block: BlockId) -> u32 {
             $inner.programmed_pages(block)
         }
-        fn prefetch_words(&$self, pages: &[(Ppn, usize)], words: &mut [crate::nand::PageWord]) {
-            $inner.prefetch_words(pages, words);
+        fn prefetch_page_words(&$self, pages: &[(Ppn, usize)], words: &mut [crate::nand::PageDataWord]) {
+            $inner.prefetch_page_words(pages, words);
         }
         fn keeps_host_bytes(&$self) -> bool {
             $inner.keeps_host_bytes()
@@ -54,14 +54,14 @@ macro_rules! delegate_queries {
         fn keeps_bytes_of(&$self, kind: crate::nand::PageKind) -> bool {
             $inner.keeps_bytes_of(kind)
         }
-        fn drop_metadata_bytes(&mut $self, pages: &[Ppn]) {
-            $inner.drop_metadata_bytes(pages);
+        fn discard_bytes_of_metadata_pages(&mut $self, pages: &[Ppn]) {
+            $inner.discard_bytes_of_metadata_pages(pages);
         }
         fn oob_owner(&$self, ppn: Ppn) -> u32 {
             $inner.oob_owner(ppn)
         }
-        fn pages_programmed_as_lost(&$self) -> Vec<Ppn> {
-            $inner.pages_programmed_as_lost()
+        fn pages_programmed_with_lost_mark(&$self) -> Vec<Ppn> {
+            $inner.pages_programmed_with_lost_mark()
         }
         fn fingerprint(&$self, ppn: Ppn) -> crate::data::Fingerprint {
             $inner.fingerprint(ppn)
@@ -75,8 +75,8 @@ macro_rules! delegate_queries {
         fn fence(&mut $self) -> Result<(), crate::nand::NandError> {
             $inner.fence()
         }
-        fn fences_at_erase(&$self) -> bool {
-            $inner.fences_at_erase()
+        fn does_erase_order_operations(&$self) -> bool {
+            $inner.does_erase_order_operations()
         }
     };
 }
@@ -97,7 +97,7 @@ pub use faulty::{FaultProbabilities, FaultyNand};
 pub use geometry::{FlashTiming, Geometry, GeometryError, PLANES_MAX};
 pub use power_cut::{CutOutcome, PowerCutNand};
 pub use recording::{RecordedOp, RecordingNand};
-pub use sim::{RetainedFields, SimNand, WearLimit, WornBlockFailure};
+pub use sim::{RetainedPageFields, SimNand, WearLimit, WornBlockFailure};
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, ContentDescriptor, Fingerprint};
@@ -122,12 +122,12 @@ pub enum PageKind {
     /// page, log page or run.
     Validity,
     /// First page of a block, which describes the block: kind of its pages, time of opening, erase count. The OOB owner
-    /// is the number that stands for this kind of pages.
-    Head,
+    /// of such a page is the number that stands for the kind of pages in the block.
+    BlockHead,
     /// One of the last pages of a block, which together list the OOB of all its pages. The OOB owner is the number of
     /// the tail page within the block. The OOB generation is the sequence number of the block's head page, so that a
     /// tail page is matched with the head written after the same erase.
-    Tail,
+    BlockTail,
 }
 
 impl PageKind {
@@ -156,8 +156,8 @@ impl PageKind {
         Self::Chunk,
         Self::RemapLog,
         Self::Validity,
-        Self::Head,
-        Self::Tail,
+        Self::BlockHead,
+        Self::BlockTail,
     ];
 
     /// Returns the name of the kind of page: lower case, words joined by `-`.
@@ -169,19 +169,19 @@ impl PageKind {
             Self::Chunk => "chunk",
             Self::RemapLog => "remap-log",
             Self::Validity => "validity",
-            Self::Head => "head",
-            Self::Tail => "tail",
+            Self::BlockHead => "head",
+            Self::BlockTail => "tail",
         }
     }
 
     /// Returns whether pages of this kind are head or tail pages, which describe the block that contains them.
     #[inline]
     pub fn is_head_or_tail(self) -> bool {
-        matches!(self, PageKind::Head | PageKind::Tail)
+        matches!(self, PageKind::BlockHead | PageKind::BlockTail)
     }
 
-    /// Returns whether a page of this kind holds the data of several logical pages (as deltas, or compressed together),
-    /// with a list of these pages.
+    /// Returns whether a page of this kind holds the data of several logical pages (as deltas, or compressed together)
+    /// and also stores a list of these logical pages.
     #[inline]
     pub fn packs_logical_pages(self) -> bool {
         matches!(self, PageKind::Delta | PageKind::Chunk)
@@ -196,8 +196,8 @@ impl PageKind {
             PageKind::Translation
             | PageKind::RemapLog
             | PageKind::Validity
-            | PageKind::Head
-            | PageKind::Tail => false,
+            | PageKind::BlockHead
+            | PageKind::BlockTail => false,
         }
     }
 }
@@ -207,19 +207,19 @@ impl PageKind {
 pub struct Oob {
     /// Kind of content of the page that has this OOB.
     pub kind: PageKind,
-    /// Owner of the page that has this OOB: an LPN, or the number of the metadata page, depending on `kind`.
+    /// Owner of the page that has this OOB: an LPN for data, or the number of the metadata page, depending on `kind`.
     pub owner: u32,
     /// Sequence number of the program that wrote the page, counted over the life of the device: of two pages with the
     /// same owner, the one with the greater number is newer.
     pub sequence_number: u64,
     /// Sequence number of the program that first wrote the page's content. GC copies of the page keep it, whereas each
     /// copy has a sequence number of its own.
-    pub first_write_sequence: u64,
+    pub first_write_sequence_number: u64,
     /// Fingerprint (hash) of the page's content.
     pub fingerprint: Fingerprint,
 }
 
-/// Failures of the flash medium that correct code has to handle.
+/// Failures of the flash medium. They can happen although the FTL makes no mistake, so every caller has to handle them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NandError {
@@ -239,16 +239,16 @@ pub enum NandError {
     PowerLost,
 }
 
-/// A word of four bytes of a page or its spare area, as a little-endian number, with its position in the page.
+/// A word of four bytes of the data of a flash page or of its spare area, with its position in the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PageWord {
+pub struct PageDataWord {
     /// Position of the four bytes in the page, in words of four bytes. The spare area follows the page.
     pub word_index: u32,
-    /// The four bytes as a little-endian number.
+    /// Four bytes of the page at this position, as a little-endian number.
     pub word_value: u32,
 }
 
-impl PageWord {
+impl PageDataWord {
     /// Reads the four bytes at word index `word_index` of `bytes`, the content of a page.
     #[inline]
     pub fn read_from(bytes: &[u8], word_index: u32) -> Self {
@@ -311,7 +311,7 @@ impl ConsecutivePrograms<'_> {
                     kind,
                     owner: owner.0,
                     sequence_number: sequence,
-                    first_write_sequence: sequence,
+                    first_write_sequence_number: sequence,
                     fingerprint,
                 },
             )
@@ -331,13 +331,14 @@ pub trait Nand {
     /// [`NandError::ProgramFailed`], [`NandError::PowerLost`].
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError>;
 
-    /// Programs the next page of an open block as *lost*: its OOB names the owner of data that could not be read any
-    /// more, and every read of its data returns [`NandError::Uncorrectable`]. `spare` is what the FTL stores in the
-    /// spare area. Costs one program. (ATA and `NVMe` have a command with this effect: write uncorrectable.)
+    /// Programs the next page of an open block with a mark that its data is lost. The OOB names the owner of the data,
+    /// which could not be read any more, and every read of the data returns [`NandError::Uncorrectable`]. `spare` is
+    /// what the FTL stores in the spare area. Costs one program. (ATA and `NVMe` have a command with this effect: write
+    /// uncorrectable.)
     ///
     /// # Errors
     /// As [`Nand::program`].
-    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError>;
+    fn program_page_marked_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError>;
 
     /// Reads only the spare area of a programmed page, which damage of the data does not affect, and returns the OOB.
     /// `into` receives what the FTL stored in the spare area beside the OOB, if the medium keeps bytes for this page;
@@ -347,9 +348,9 @@ pub trait Nand {
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
 
-    /// Returns the pages that were programmed with [`Nand::program_lost_page`], so that every read of them fails.
-    /// Performs no flash operation. Recovery uses the list to rebuild the FTL's table of lost pages in RAM.
-    fn pages_programmed_as_lost(&self) -> Vec<Ppn> {
+    /// Returns the pages that were programmed with [`Nand::program_page_marked_lost`], so that every read of them
+    /// fails. Performs no flash operation. Recovery uses the list to rebuild the FTL's table of lost pages in RAM.
+    fn pages_programmed_with_lost_mark(&self) -> Vec<Ppn> {
         Vec::new()
     }
 
@@ -394,11 +395,11 @@ pub trait Nand {
     ///
     /// # Errors
     /// As [`Nand::read`].
-    fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
+    fn read_words(&mut self, ppn: Ppn, words: &mut [PageDataWord]) -> Result<(), NandError> {
         let mut page = self.zeroed_page_buffer();
         self.read(ppn, &mut page)?;
         for word in words {
-            *word = PageWord::read_from(&page, word.word_index);
+            *word = PageDataWord::read_from(&page, word.word_index);
         }
         Ok(())
     }
@@ -407,7 +408,7 @@ pub trait Nand {
     /// only prefetches: no flash read is counted, and the values must not influence any result. The first argument
     /// lists the pages, each with its number of words. The second holds the words of all these pages, page after page;
     /// none is in a spare area.
-    fn prefetch_words(&self, _: &[(Ppn, usize)], _: &mut [PageWord]) {}
+    fn prefetch_page_words(&self, _: &[(Ppn, usize)], _: &mut [PageDataWord]) {}
 
     /// Programs a metadata page that equals the page `base` except for `words` (four bytes each, at different
     /// positions). `base` was read before and is still readable. Costs one program.
@@ -419,7 +420,7 @@ pub trait Nand {
         ppn: Ppn,
         oob: Oob,
         base: Ppn,
-        words: &[PageWord],
+        words: &[PageDataWord],
     ) -> Result<(), NandError> {
         let mut page = self.zeroed_page_buffer();
         self.read(base, &mut page)?;
@@ -494,8 +495,8 @@ pub trait Nand {
         outcome
     }
 
-    /// Erases a block. O(1), plus the page bytes that a simulation has to free. [`Nand::fences_at_erase`] tells whether
-    /// an erase also orders earlier and later operations.
+    /// Erases a block. O(1), plus the page bytes that a simulation has to free. [`Nand::does_erase_order_operations`]
+    /// tells whether an erase also orders earlier and later operations.
     ///
     /// # Errors
     /// [`NandError::EraseFailed`], [`NandError::PowerLost`].
@@ -533,7 +534,7 @@ pub trait Nand {
 
     /// Allows a simulation to drop the bytes of these metadata pages, because the FTL will not read them again. A
     /// simulation panics if the FTL reads them nevertheless.
-    fn drop_metadata_bytes(&mut self, _: &[Ppn]) {}
+    fn discard_bytes_of_metadata_pages(&mut self, _: &[Ppn]) {}
 
     /// Returns the owner in the OOB of a programmed page (LPN or metadata page number), without a flash operation. Used
     /// in audits, and where a controller has the owner in a table in RAM, whose access the caller counts.
@@ -583,7 +584,7 @@ pub trait Nand {
     /// Returns whether an erase also orders operations, so that no later operation becomes durable before the erase and
     /// everything that preceded it. If not, the medium itself makes sure that later programs of the erased block become
     /// durable after the erase.
-    fn fences_at_erase(&self) -> bool {
+    fn does_erase_order_operations(&self) -> bool {
         true
     }
 }

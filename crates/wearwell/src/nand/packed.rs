@@ -1,11 +1,12 @@
-//! Bytes of packed pages (deltas, chunks) in a simulation that keeps no bytes of host data.
+//! Bytes of packed pages (pages of deltas, and pages of compressed chunks) in a simulation that keeps no host data.
 //!
-//! Recovery reads in such pages which logical pages they hold. The rest of their bytes are contents of which a
-//! simulation knows only the sizes: zeros. So only the words of a page that are not zero are kept: a page of a chunk
-//! takes about 100 bytes instead of thousands. The price is one look at every word of a page that is programmed.
+//! Recovery reads packed pages to find out which logical pages they hold. A simulation knows this list of logical
+//! pages, but of the packed contents only the sizes; their bytes are zeros. So only the nonzero words of a packed page
+//! are kept: about 100 bytes per page instead of thousands. The cost: every word of a packed page is examined when the
+//! page is programmed.
 //!
-//! The pages of a block are programmed in order and dropped together, so a block has one list of words, to which its
-//! pages are appended. Blocks of other pages take no memory.
+//! The pages of a block are programmed in order and dropped together. So each block has one list of words, to which its
+//! pages are appended. Blocks without packed pages take no memory.
 
 use rustc_hash::FxHashMap;
 
@@ -15,8 +16,8 @@ use crate::address::BlockId;
 /// Bytes of a word, the unit in which zeros of packed pages (deltas, chunks) are left out.
 const PACKED_WORD_BYTES: usize = 8;
 
-/// A word of eight bytes of a packed page (deltas, chunk) that are not all zero, with the index of the word in the
-/// page. The spare area follows the page.
+/// A stored word of a packed page (deltas, chunk): eight bytes, at least one of them nonzero. The words of the spare
+/// area follow those of the page.
 #[derive(Clone, Copy, Debug)]
 struct PackedWord {
     /// Index of the word in its page, in words of eight bytes.
@@ -28,37 +29,38 @@ struct PackedWord {
 /// Stored words of the packed pages (deltas, chunks) of one block, one page after the other.
 #[derive(Clone, Debug, Default)]
 struct PackedBlock {
-    /// Words of the packed pages that are not all zero, one page after the other.
+    /// Nonzero words of the block's packed pages, one page after the other.
     words: Vec<PackedWord>,
     /// For each packed page, by its offset in the block, the number of stored words up to the end of the page.
     end_word_index_by_page: Vec<u32>,
 }
 
 impl PackedBlock {
-    /// Returns the stored words of the page at `offset` in the block; `None` if the page was not stored.
-    fn words_of_page(&self, offset: u32) -> Option<&[PackedWord]> {
-        let end = *self.end_word_index_by_page.get(offset as usize)?;
-        let start = offset.checked_sub(1).map_or(0, |before| self.end_word_index_by_page[before as usize]);
+    /// Returns the stored words of the page at `page_offset` in the block; `None` if the page was not stored.
+    fn words_of_page(&self, page_offset: u32) -> Option<&[PackedWord]> {
+        let end = *self.end_word_index_by_page.get(page_offset as usize)?;
+        let start =
+            page_offset.checked_sub(1).map_or(0, |before| self.end_word_index_by_page[before as usize]);
         Some(&self.words[start as usize..end as usize])
     }
 
-    /// Appends the nonzero words of the page at `offset`, which is the next packed page of the block.
-    fn append_page(&mut self, offset: u32, words: impl Iterator<Item = PackedWord>) {
+    /// Appends the nonzero words of the page at `page_offset`, which is the next packed page of the block.
+    fn append_page(&mut self, page_offset: u32, words: impl Iterator<Item = PackedWord>) {
         // A page whose program was torn has no words.
-        self.end_word_index_by_page.resize(offset as usize, self.words.len() as u32);
+        self.end_word_index_by_page.resize(page_offset as usize, self.words.len() as u32);
         self.words.extend(words);
         self.end_word_index_by_page.push(self.words.len() as u32);
     }
 }
 
-/// Bytes of all packed pages (deltas, chunks) of the device, stored without their zeros.
+/// Bytes of all packed pages (deltas, chunks) of the device. Only words that are not zero are stored.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PackedPages {
+pub(super) struct PackedPageBytes {
     /// Stored words of each block with packed pages, by block number.
     blocks: FxHashMap<u32, PackedBlock>,
 }
 
-impl PackedPages {
+impl PackedPageBytes {
     /// Stores the bytes of a packed page (deltas, chunk) that is being programmed, its spare area included.
     pub(super) fn store_page(&mut self, page: PageLocation, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks();
@@ -67,13 +69,13 @@ impl PackedPages {
         let words = (0..).zip(words.iter().copied().chain([last]));
         let words = words.filter(|(_, bytes)| u64::from_ne_bytes(*bytes) > 0);
         let words = words.map(|(index, bytes)| PackedWord { word_index: index, bytes });
-        self.blocks.entry(page.block).or_default().append_page(page.offset, words);
+        self.blocks.entry(page.block).or_default().append_page(page.page_offset, words);
     }
 
     /// Stores a packed page (deltas, chunk) that is being programmed as a copy of page `from`.
     pub(super) fn copy_page(&mut self, page: PageLocation, from: PageLocation) {
         let Some(words) = self.stored_words_of_page(from).map(<[PackedWord]>::to_vec) else { return };
-        self.blocks.entry(page.block).or_default().append_page(page.offset, words.into_iter());
+        self.blocks.entry(page.block).or_default().append_page(page.page_offset, words.into_iter());
     }
 
     /// Returns whether the bytes of this packed page (deltas, chunk) are stored.
@@ -100,7 +102,7 @@ impl PackedPages {
 
     /// Returns the stored words of a packed page (deltas, chunk); `None` if the page was not stored.
     fn stored_words_of_page(&self, page: PageLocation) -> Option<&[PackedWord]> {
-        self.blocks.get(&page.block)?.words_of_page(page.offset)
+        self.blocks.get(&page.block)?.words_of_page(page.page_offset)
     }
 }
 
@@ -110,8 +112,8 @@ mod tests {
     use crate::address::Ppn;
 
     /// Returns the location of a page of a test device with eight pages per block.
-    fn page_location(block: u32, offset: u32) -> PageLocation {
-        PageLocation { ppn: Ppn(8 * block + offset), block, offset }
+    fn page_location(block: u32, page_offset: u32) -> PageLocation {
+        PageLocation { ppn: Ppn(8 * block + page_offset), block, page_offset }
     }
 
     /// Returns the bytes of a page and its spare area of 60 bytes: zeros, except for the bytes listed in `set` (offset
@@ -125,14 +127,14 @@ mod tests {
     }
 
     /// Reads `len` bytes of a packed page; `None` if no bytes are stored for the page.
-    fn read_stored_bytes(pages: &PackedPages, place: PageLocation, len: usize) -> Option<Vec<u8>> {
+    fn read_stored_bytes(pages: &PackedPageBytes, place: PageLocation, len: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0xa5; len];
         pages.read_page(place, &mut bytes).then_some(bytes)
     }
 
     #[test]
     fn packed_pages_and_their_copies_read_back_in_full_and_in_part() {
-        let mut pages = PackedPages::default();
+        let mut pages = PackedPageBytes::default();
         let first = page_bytes_with(&[(0, 1), (17, 2), (511, 3), (512, 4), (571, 5)]);
         let second = page_bytes_with(&[(300, 6)]);
         pages.store_page(page_location(0, 0), &first);
@@ -156,7 +158,7 @@ mod tests {
 
     #[test]
     fn packed_pages_keep_no_bytes_of_erased_blocks_and_of_copies_of_pages_without_bytes() {
-        let mut pages = PackedPages::default();
+        let mut pages = PackedPageBytes::default();
         pages.store_page(page_location(0, 0), &page_bytes_with(&[(9, 9)]));
         pages.copy_page(page_location(1, 0), page_location(2, 0));
         assert!(!pages.has_bytes(page_location(1, 0)) && pages.has_bytes(page_location(0, 0)));

@@ -4,7 +4,7 @@
 //! flash holds. From then on every operation returns [`NandError::PowerLost`] until [`PowerCutNand::restore_power`].
 //! Running a scenario with a cut at operation 0, 1, 2, ... visits every state that a loss of power can leave.
 
-use super::{FaultInjectable, Nand, NandError, Oob, PageWord};
+use super::{FaultInjectable, Nand, NandError, Oob, PageDataWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
@@ -34,7 +34,7 @@ pub struct PowerCutNand<N> {
     /// Number, counted from 0, of the program, erase or NVRAM store at which power is cut; `None` for never.
     cut_at_operation: Option<u64>,
     /// What the operation that the power cut interrupts leaves on the flash.
-    cut_outcome: CutOutcome,
+    power_cut_outcome: CutOutcome,
     /// Number of programs, erases and NVRAM stores, at which power can be cut, since power was last restored, or since
     /// creation.
     cuttable_operation_count: u64,
@@ -45,11 +45,11 @@ pub struct PowerCutNand<N> {
 impl<N: FaultInjectable> PowerCutNand<N> {
     /// Wraps the flash medium `wrapped_nand`. Power is cut at the program, erase or NVRAM store with number
     /// `cut_at_operation`, counted from 0. With `None` power is never cut, and operations are only counted.
-    pub fn new(wrapped_nand: N, cut_at_operation: Option<u64>, cut_outcome: CutOutcome) -> Self {
+    pub fn new(wrapped_nand: N, cut_at_operation: Option<u64>, power_cut_outcome: CutOutcome) -> Self {
         Self {
             wrapped_nand,
             cut_at_operation,
-            cut_outcome,
+            power_cut_outcome,
             cuttable_operation_count: 0,
             has_lost_power: false,
         }
@@ -69,7 +69,7 @@ impl<N: FaultInjectable> PowerCutNand<N> {
     /// interrupted with this outcome.
     pub fn cut_after(&mut self, operations: u64, outcome: CutOutcome) {
         self.cut_at_operation = Some(self.cuttable_operation_count.saturating_add(operations));
-        self.cut_outcome = outcome;
+        self.power_cut_outcome = outcome;
     }
 
     /// Cuts power at once, between two flash operations.
@@ -115,7 +115,7 @@ impl<N: FaultInjectable> PowerCutNand<N> {
         if !self.count_and_check_cut()? {
             return program(&mut self.wrapped_nand);
         }
-        match self.cut_outcome {
+        match self.power_cut_outcome {
             CutOutcome::NoEffect => {}
             CutOutcome::Torn => self.wrapped_nand.tear_program(ppn),
             CutOutcome::CompletedUnacknowledged => program(&mut self.wrapped_nand)?,
@@ -141,13 +141,13 @@ impl<N: FaultInjectable> Nand for PowerCutNand<N> {
         ppn: Ppn,
         oob: Oob,
         base: Ppn,
-        words: &[PageWord],
+        words: &[PageDataWord],
     ) -> Result<(), NandError> {
         self.program_or_cut(ppn, |inner| inner.program_changed_page(ppn, oob, base, words))
     }
 
-    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        self.program_or_cut(ppn, |inner| inner.program_lost_page(ppn, oob, spare))
+    fn program_page_marked_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        self.program_or_cut(ppn, |inner| inner.program_page_marked_lost(ppn, oob, spare))
     }
 
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
@@ -160,7 +160,7 @@ impl<N: FaultInjectable> Nand for PowerCutNand<N> {
         self.wrapped_nand.read_spare(ppn, into)
     }
 
-    fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
+    fn read_words(&mut self, ppn: Ppn, words: &mut [PageDataWord]) -> Result<(), NandError> {
         self.require_power()?;
         self.wrapped_nand.read_words(ppn, words)
     }
@@ -170,7 +170,7 @@ impl<N: FaultInjectable> Nand for PowerCutNand<N> {
         if !self.count_and_check_cut()? {
             return self.wrapped_nand.store_nvram_word(index, word);
         }
-        if self.cut_outcome == CutOutcome::CompletedUnacknowledged {
+        if self.power_cut_outcome == CutOutcome::CompletedUnacknowledged {
             self.wrapped_nand.store_nvram_word(index, word)?;
         }
         Err(NandError::PowerLost)
@@ -185,7 +185,7 @@ impl<N: FaultInjectable> Nand for PowerCutNand<N> {
         if !self.count_and_check_cut()? {
             return self.wrapped_nand.erase(block);
         }
-        match self.cut_outcome {
+        match self.power_cut_outcome {
             CutOutcome::NoEffect => {}
             CutOutcome::Torn => self.wrapped_nand.tear_erase(block),
             CutOutcome::CompletedUnacknowledged => self.wrapped_nand.erase(block)?,

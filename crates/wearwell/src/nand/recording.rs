@@ -1,6 +1,6 @@
 //! A log of programs and erases, for tests: two designs behave equally if their logs are equal.
 
-use super::{FaultInjectable, Nand, NandError, Oob, PageWord};
+use super::{FaultInjectable, Nand, NandError, Oob, PageDataWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
@@ -51,14 +51,14 @@ impl<N: Nand> Nand for RecordingNand<N> {
         ppn: Ppn,
         oob: Oob,
         base: Ppn,
-        words: &[PageWord],
+        words: &[PageDataWord],
     ) -> Result<(), NandError> {
         self.recorded_ops.push(RecordedOp::Program(ppn, oob.owner));
         self.wrapped_nand.program_changed_page(ppn, oob, base, words)
     }
-    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+    fn program_page_marked_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
         self.recorded_ops.push(RecordedOp::Program(ppn, oob.owner));
-        self.wrapped_nand.program_lost_page(ppn, oob, spare)
+        self.wrapped_nand.program_page_marked_lost(ppn, oob, spare)
     }
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.wrapped_nand.read(ppn, into)
@@ -66,7 +66,7 @@ impl<N: Nand> Nand for RecordingNand<N> {
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.wrapped_nand.read_spare(ppn, into)
     }
-    fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
+    fn read_words(&mut self, ppn: Ppn, words: &mut [PageDataWord]) -> Result<(), NandError> {
         self.wrapped_nand.read_words(ppn, words)
     }
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {

@@ -1,11 +1,13 @@
-//! Sequence numbers and generations of pages in the simulated flash: exact, in four bytes each.
+//! Sequence numbers and generations of pages in the simulated flash: exact, in four bytes each. The generation of a
+//! page is the sequence number of the program that first wrote its content. GC copies keep the generation of their
+//! source.
 //!
 //! Two numbers of eight bytes per page are 8 GiB on a device of 2 TiB. But the pages of a block are programmed soon
-//! after its first one, and a generation is usually not much older than the page's own number. So a page keeps two
-//! differences: from a base number of its block to its sequence number, and from its generation to its sequence number.
-//! A page whose differences do not fit (in a block that stayed open for 2^32 programs) has its numbers in full in a
-//! separate map. If the user of the medium needs no generations of host data, one bit replaces the second difference:
-//! whether the page is a copy.
+//! after its first page, and a generation is usually not much older than the page's own number. So two differences are
+//! stored for a page: from a base number of its block to its sequence number, and from its generation to its sequence
+//! number. If a difference does not fit (in a block that stayed open for 2^32 programs), both numbers of the page are
+//! stored in full in a separate map. If the user of the medium needs no generations of host data, one bit replaces the
+//! second difference: whether the page is a copy.
 
 use rustc_hash::FxHashMap;
 
@@ -18,16 +20,16 @@ pub(super) struct SequenceNumbers {
     /// Sequence number of the page's program: its place in the order of all programs of the device.
     pub(super) sequence_number: u64,
     /// Generation of the page: sequence number of the program that first wrote its content, which GC copies inherit.
-    pub(super) first_write_sequence: u64,
+    pub(super) first_write_sequence_number: u64,
 }
 
 /// Flag bit in the stored sequence number of a page. It marks a GC copy whose generation (sequence number of the
 /// program that first wrote the content) is not kept. The other bits are the difference to the sequence number of the
 /// first page of the block.
-const COPY_WITHOUT_FIRST_WRITE_SEQUENCE_BIT: u32 = 1 << 31;
-/// Marks a page whose sequence number differs too much from that of its block's first page to be stored as a
-/// difference. The numbers of such a page are kept in full in a map.
-const DIFFERENCE_TOO_LARGE: u32 = COPY_WITHOUT_FIRST_WRITE_SEQUENCE_BIT - 1;
+const GC_COPY_LACKS_FIRST_WRITE_NUMBER_BIT: u32 = 1 << 31;
+/// Stands in place of the first difference of a page if one of its differences is too large to be stored. Both numbers
+/// of such a page are kept in full in a map.
+const NUMBERS_STORED_IN_FULL_MARK: u32 = GC_COPY_LACKS_FIRST_WRITE_NUMBER_BIT - 1;
 
 /// Sequence number and generation (sequence number of the program that first wrote the content) of every page of the
 /// simulated flash.
@@ -36,24 +38,27 @@ pub(super) struct SequenceNumberTable {
     /// For each block, the sequence number of its first page. The numbers of the block's pages are stored as
     /// differences from this number.
     block_base_sequence: Vec<u64>,
-    /// For each page, its sequence number minus that of the first page of its block, with a flag in the highest bit, or
-    /// [`DIFFERENCE_TOO_LARGE`].
+    /// For each page, its sequence number minus that of the first page of its block. The highest bit is the flag
+    /// [`GC_COPY_LACKS_FIRST_WRITE_NUMBER_BIT`]. The value [`NUMBERS_STORED_IN_FULL_MARK`] means that both numbers of
+    /// the page are in `full_numbers_by_ppn`.
     sequence_minus_block_base: DenseTable<u32>,
     /// For each page, its sequence number minus its generation (number of the program that first wrote the content).
     /// Empty if generations of host data are not kept.
-    sequence_minus_first_write: DenseTable<u32>,
-    /// Sequence numbers of the pages whose difference is too large to be stored ([`DIFFERENCE_TOO_LARGE`]), by PPN.
+    sequence_minus_first_write_number: DenseTable<u32>,
+    /// Both numbers of the pages that have a difference too large to be stored ([`NUMBERS_STORED_IN_FULL_MARK`]), by
+    /// PPN.
     full_numbers_by_ppn: FxHashMap<u32, SequenceNumbers>,
 }
 
 impl SequenceNumberTable {
-    /// Creates the table for a device of `blocks` blocks and `pages` pages; `keeps_first_write_sequences` is whether
-    /// the generations of host data are kept.
-    pub(super) fn new(blocks: usize, pages: usize, keeps_first_write_sequences: bool) -> Self {
+    /// Creates the table for a device of `blocks` blocks and `pages` pages. `keeps_first_write_sequence_numbers` is
+    /// whether the table keeps the generation of pages of host data (number of the program that first wrote the
+    /// content).
+    pub(super) fn new(blocks: usize, pages: usize, keeps_first_write_sequence_numbers: bool) -> Self {
         Self {
             block_base_sequence: vec![0; blocks],
             sequence_minus_block_base: DenseTable::zeroed(pages),
-            sequence_minus_first_write: DenseTable::zeroed(if keeps_first_write_sequences {
+            sequence_minus_first_write_number: DenseTable::zeroed(if keeps_first_write_sequence_numbers {
                 pages
             } else {
                 0
@@ -70,26 +75,28 @@ impl SequenceNumberTable {
         kind: PageKind,
         numbers: SequenceNumbers,
     ) {
-        let SequenceNumbers { sequence_number: sequence, first_write_sequence: generation } = numbers;
+        let SequenceNumbers { sequence_number: sequence, first_write_sequence_number: generation } = numbers;
         if offset == 0 {
             self.block_base_sequence[block] = sequence;
         }
-        let keeps_first_write_sequences = self.sequence_minus_first_write.len() > 0;
+        let keeps_first_write_sequence_numbers = self.sequence_minus_first_write_number.len() > 0;
         let is_copy = generation != sequence;
-        let fits = |difference: &u64| *difference < u64::from(DIFFERENCE_TOO_LARGE);
+        let fits = |difference: &u64| *difference < u64::from(NUMBERS_STORED_IN_FULL_MARK);
         let since_base = sequence.checked_sub(self.block_base_sequence[block]).filter(fits);
         let age = sequence.checked_sub(generation).filter(fits);
         match (since_base, age) {
-            (Some(since_base), Some(age)) if keeps_first_write_sequences => {
+            (Some(since_base), Some(age)) if keeps_first_write_sequence_numbers => {
                 self.sequence_minus_block_base.set(ppn as usize, since_base as u32);
-                self.sequence_minus_first_write.set(ppn as usize, age as u32);
+                self.sequence_minus_first_write_number.set(ppn as usize, age as u32);
             }
-            (Some(since_base), _) if !keeps_first_write_sequences && (!is_copy || kind.is_host_data()) => {
-                let mark = if is_copy { COPY_WITHOUT_FIRST_WRITE_SEQUENCE_BIT } else { 0 };
+            (Some(since_base), _)
+                if !keeps_first_write_sequence_numbers && (!is_copy || kind.is_host_data()) =>
+            {
+                let mark = if is_copy { GC_COPY_LACKS_FIRST_WRITE_NUMBER_BIT } else { 0 };
                 self.sequence_minus_block_base.set(ppn as usize, since_base as u32 | mark);
             }
             _ => {
-                self.sequence_minus_block_base.set(ppn as usize, DIFFERENCE_TOO_LARGE);
+                self.sequence_minus_block_base.set(ppn as usize, NUMBERS_STORED_IN_FULL_MARK);
                 self.full_numbers_by_ppn.insert(ppn, numbers);
             }
         }
@@ -100,19 +107,19 @@ impl SequenceNumberTable {
     /// is not kept.
     pub(super) fn sequence_numbers_of(&self, ppn: u32, block: usize) -> SequenceNumbers {
         let since_base = self.sequence_minus_block_base.get(ppn as usize);
-        if since_base == DIFFERENCE_TOO_LARGE {
+        if since_base == NUMBERS_STORED_IN_FULL_MARK {
             return self.full_numbers_by_ppn[&ppn];
         }
         let sequence =
-            self.block_base_sequence[block] + u64::from(since_base & !COPY_WITHOUT_FIRST_WRITE_SEQUENCE_BIT);
-        let generation = match since_base & COPY_WITHOUT_FIRST_WRITE_SEQUENCE_BIT {
-            0 if self.sequence_minus_first_write.len() > 0 => {
-                sequence - u64::from(self.sequence_minus_first_write.get(ppn as usize))
+            self.block_base_sequence[block] + u64::from(since_base & !GC_COPY_LACKS_FIRST_WRITE_NUMBER_BIT);
+        let generation = match since_base & GC_COPY_LACKS_FIRST_WRITE_NUMBER_BIT {
+            0 if self.sequence_minus_first_write_number.len() > 0 => {
+                sequence - u64::from(self.sequence_minus_first_write_number.get(ppn as usize))
             }
             0 => sequence,
             _ => 0,
         };
-        SequenceNumbers { sequence_number: sequence, first_write_sequence: generation }
+        SequenceNumbers { sequence_number: sequence, first_write_sequence_number: generation }
     }
 
     /// Drops the stored sequence numbers of these pages, because their block is erased.
@@ -129,7 +136,7 @@ mod tests {
 
     /// Returns a page's sequence number and generation as [`SequenceNumbers`].
     fn numbers_of_page(sequence: u64, generation: u64) -> SequenceNumbers {
-        SequenceNumbers { sequence_number: sequence, first_write_sequence: generation }
+        SequenceNumbers { sequence_number: sequence, first_write_sequence_number: generation }
     }
 
     #[test]
@@ -138,10 +145,10 @@ mod tests {
         let written = [
             numbers_of_page(1 << 40, 1 << 40),
             numbers_of_page((1 << 40) + 5, 7),
-            numbers_of_page((1 << 40) + u64::from(DIFFERENCE_TOO_LARGE) - 1, (1 << 40) + 1),
+            numbers_of_page((1 << 40) + u64::from(NUMBERS_STORED_IN_FULL_MARK) - 1, (1 << 40) + 1),
             numbers_of_page(
-                (1 << 40) + u64::from(DIFFERENCE_TOO_LARGE),
-                (1 << 40) + u64::from(DIFFERENCE_TOO_LARGE),
+                (1 << 40) + u64::from(NUMBERS_STORED_IN_FULL_MARK),
+                (1 << 40) + u64::from(NUMBERS_STORED_IN_FULL_MARK),
             ),
             numbers_of_page((1 << 40) + far + 9, (1 << 40) + 8),
             numbers_of_page(3, 3),
@@ -160,7 +167,7 @@ mod tests {
     /// If the first-write numbers (generations) of host data are not kept, the table still tells whether a page of data
     /// is a GC copy.
     #[test]
-    fn sequence_numbers_stored_without_first_write_numbers_distinguish_gc_copies_of_data() {
+    fn gc_copies_of_data_are_recognised_even_if_their_first_write_numbers_are_not_kept() {
         let mut all = SequenceNumberTable::new(1, 4, false);
         all.set_sequence_numbers(0, (0, 0), PageKind::Data, numbers_of_page(10, 10));
         all.set_sequence_numbers(1, (0, 1), PageKind::Data, numbers_of_page(1 << 30, 0));

@@ -1,24 +1,24 @@
 //! Simulated flash: checks the rules of [`Nand`] and panics if one is violated, counts wear, and keeps as much of each
 //! page as the run needs.
 //!
-//! Replay of a 2-TiB device has half a billion pages, so the model keeps four bytes of OOB per page (the owner) and the
-//! rest only on request ([`RetainedFields`]): sequence numbers for recovery (`sequence_numbers`), fingerprints for
-//! content mechanisms, bytes for a device that is read back. Metadata pages always keep their bytes: they are few, and
-//! a recovery must be able to read from them what was lost with RAM. So must pages of deltas and chunks, of which a
-//! device without bytes keeps what is not zero (`packed`). The kind of page is kept per block, because all pages of a
-//! block have the same kind.
+//! Replay of a 2-TiB device has half a billion pages. So the model always keeps four bytes of OOB per page (the owner),
+//! and the rest only on request ([`RetainedPageFields`]): sequence numbers for recovery (`sequence_numbers`),
+//! fingerprints for content mechanisms, bytes if the host reads its data back. Metadata pages always keep their bytes:
+//! they are few, and recovery rebuilds lost RAM state from them. If recovery needs pages of deltas and chunks, these
+//! keep their bytes, too; if host data is not kept, only their nonzero words (`packed`). The kind of page is kept per
+//! block, because all pages of a block have the same kind.
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
 use arrayvec::ArrayVec;
 use rustc_hash::FxHashMap;
 
-use super::packed::PackedPages;
+use super::packed::PackedPageBytes;
 use super::payloads::{PageLocation, PagePayloads};
 use super::sequence_numbers::{SequenceNumberTable, SequenceNumbers};
 use super::{
-    ConsecutiveCopies, ConsecutivePrograms, FaultInjectable, Geometry, Nand, NandError, Oob, PageKind,
-    PageWord,
+    ConsecutiveCopies, ConsecutivePrograms, FaultInjectable, Geometry, Nand, NandError, Oob, PageDataWord,
+    PageKind,
 };
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, Fingerprint};
@@ -29,13 +29,13 @@ use crate::tables::prefetch::{TRANSLATION_PAGES_PER_PREFETCH, load_into_cpu_cach
 /// Choice of what the simulated flash keeps of each data page in addition to its owner (the LPN in its OOB).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a kind of memory that a medium can do without")]
-pub struct RetainedFields {
+pub struct RetainedPageFields {
     /// Whether sequence numbers of data pages are kept (4 bytes per page): needed by recovery from OOB.
     pub keeps_sequence_numbers: bool,
     /// Whether the generation of host data is kept, too (4 bytes per page). The generation is the sequence number of
     /// the program that first wrote the content, and GC copies inherit it. If false, the OOB of a copy of host data has
     /// generation 0. Metadata pages always have their generation.
-    pub keeps_first_write_sequences: bool,
+    pub keeps_first_write_sequence_numbers: bool,
     /// Whether fingerprints of data pages are kept (8 bytes per page): needed by deduplication and other content
     /// mechanisms.
     pub keeps_fingerprints: bool,
@@ -47,18 +47,18 @@ pub struct RetainedFields {
     pub keeps_packed_page_bytes: bool,
 }
 
-impl RetainedFields {
+impl RetainedPageFields {
     /// Selection of everything that can be kept of a data page, for a device that can be read back and recovered.
     pub const ALL: Self = Self {
         keeps_sequence_numbers: true,
-        keeps_first_write_sequences: true,
+        keeps_first_write_sequence_numbers: true,
         keeps_fingerprints: true,
         keeps_data_bytes: true,
         keeps_packed_page_bytes: true,
     };
 }
 
-/// Simulated flash medium. Memory: 4 bytes per page, plus what is selected by [`RetainedFields`].
+/// Simulated flash medium. Memory: 4 bytes per page, plus what is selected by [`RetainedPageFields`].
 #[derive(Clone, Debug)]
 pub struct SimNand {
     /// Geometry of the flash: channels, dies, planes, blocks and pages.
@@ -66,7 +66,7 @@ pub struct SimNand {
     /// Number of pages of a block (erase unit of the FTL).
     block_pages: u32,
     /// Divider by the number of pages of a block, which turns a PPN into a block number.
-    block_pages_divider: Divider,
+    pages_per_block_divider: Divider,
     /// Wear, health and fill of each block, by block number.
     block_states: Vec<SimBlockState>,
     /// Owner in the OOB of each flash page (LPN or metadata page number), by PPN.
@@ -78,26 +78,26 @@ pub struct SimNand {
     /// Bytes of the pages whose bytes are kept in full.
     page_payloads: PagePayloads,
     /// Bytes of packed pages (deltas, chunks), if those of data pages are not kept.
-    packed_pages: PackedPages,
+    packed_page_bytes: PackedPageBytes,
     /// Pages that cannot be read, by PPN, with the reason. They are few.
     damaged_pages: FxHashMap<u32, PageDamage>,
     /// Choice of what is kept of each data page in addition to its owner.
-    retained_fields: RetainedFields,
+    retained_page_fields: RetainedPageFields,
     /// Whether only the owner of each data page is kept (runs that only count operations), so that programs of data
     /// return early.
-    keeps_owner_only: bool,
+    keeps_only_owners_of_data_pages: bool,
     /// Content of the non-volatile RAM, in words of 8 bytes.
     nvram: Vec<u64>,
     /// Wear limit of each block; empty if wear is counted but blocks never fail from it.
     wear_limits: Vec<WearLimit>,
     /// For each block, which of its pages are head and tail pages (pages that describe the block); empty until the
     /// first head page is programmed.
-    head_tail_pages: Vec<HeadTailPages>,
+    head_and_tail_pages_of_block: Vec<HeadAndTailPages>,
 }
 
 /// Positions of the head page and of the tail pages of a block. These pages describe the block for recovery.
 #[derive(Clone, Copy, Debug, Default)]
-struct HeadTailPages {
+struct HeadAndTailPages {
     /// Whether the first page of the block is a head page, which names the block's kind and age.
     has_head: bool,
     /// Number of tail pages programmed in the block. A tail page lists the OOBs of the block's pages, and tail pages
@@ -107,13 +107,14 @@ struct HeadTailPages {
     first_tail_offset: u16,
 }
 
-impl HeadTailPages {
-    /// Returns whether page `offset` of the block is its head page or a tail page, as the kind; `None` if neither.
-    fn head_or_tail_kind_at(self, offset: u32) -> Option<PageKind> {
+impl HeadAndTailPages {
+    /// Returns [`PageKind::BlockHead`] or [`PageKind::BlockTail`] if page `page_offset` of the block is its head page
+    /// or a tail page; otherwise `None`.
+    fn head_or_tail_kind_at(self, page_offset: u32) -> Option<PageKind> {
         let (from, pages) = (u32::from(self.first_tail_offset), u32::from(self.tail_page_count));
-        match offset {
-            0 if self.has_head => Some(PageKind::Head),
-            _ if (from..from + pages).contains(&offset) => Some(PageKind::Tail),
+        match page_offset {
+            0 if self.has_head => Some(PageKind::BlockHead),
+            _ if (from..from + pages).contains(&page_offset) => Some(PageKind::BlockTail),
             _ => None,
         }
     }
@@ -133,7 +134,7 @@ struct SimBlockState {
 }
 
 /// Number of page owners in 64 bytes, a cache line of most processors.
-const OWNERS_PER_CACHE_LINE: usize = 16;
+const PAGE_OWNERS_PER_CACHE_LINE: usize = 16;
 
 /// Reason why a page of the simulated flash cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -181,28 +182,36 @@ pub struct WearLimit {
 
 impl SimNand {
     /// Creates a simulated flash device with every block good and erased.
-    pub fn new(geometry: Geometry, retained_fields: RetainedFields) -> Self {
+    pub fn new(geometry: Geometry, retained_page_fields: RetainedPageFields) -> Self {
         let blocks = geometry.blocks() as usize;
         let pages = geometry.pages() as usize;
         let fresh =
             SimBlockState { erase_count: 0, programmed_pages: 0, health: BlockHealth::Good, kind: None };
         Self {
             block_pages: geometry.block_pages(),
-            block_pages_divider: Divider::new(geometry.block_pages()),
+            pages_per_block_divider: Divider::new(geometry.block_pages()),
             block_states: vec![fresh; blocks],
             page_owners: DenseTable::zeroed(pages),
-            sequence_numbers: retained_fields.keeps_sequence_numbers.then(|| {
-                SequenceNumberTable::new(blocks, pages, retained_fields.keeps_first_write_sequences)
+            sequence_numbers: retained_page_fields.keeps_sequence_numbers.then(|| {
+                SequenceNumberTable::new(
+                    blocks,
+                    pages,
+                    retained_page_fields.keeps_first_write_sequence_numbers,
+                )
             }),
-            page_fingerprints: DenseTable::zeroed(if retained_fields.keeps_fingerprints { pages } else { 0 }),
+            page_fingerprints: DenseTable::zeroed(if retained_page_fields.keeps_fingerprints {
+                pages
+            } else {
+                0
+            }),
             page_payloads: PagePayloads::new(&geometry),
-            packed_pages: PackedPages::default(),
+            packed_page_bytes: PackedPageBytes::default(),
             damaged_pages: FxHashMap::default(),
-            retained_fields,
-            keeps_owner_only: retained_fields == RetainedFields::default(),
+            retained_page_fields,
+            keeps_only_owners_of_data_pages: retained_page_fields == RetainedPageFields::default(),
             nvram: Vec::new(),
             wear_limits: Vec::new(),
-            head_tail_pages: Vec::new(),
+            head_and_tail_pages_of_block: Vec::new(),
             geometry,
         }
     }
@@ -251,43 +260,43 @@ impl SimNand {
         self.block_states[block.index()].erase_count = erases;
     }
 
-    /// Returns what the simulated flash keeps of each data page in addition to its owner.
-    pub fn retained_fields(&self) -> RetainedFields {
-        self.retained_fields
+    /// Returns what the simulated flash keeps of each data page in addition to the LPN in its OOB area.
+    pub fn retained_page_fields(&self) -> RetainedPageFields {
+        self.retained_page_fields
     }
 
     /// Whether the simulated flash keeps bytes of this page that can be read.
     pub fn has_bytes(&self, ppn: Ppn) -> bool {
         self.page_payloads.has_bytes(self.page_location(ppn))
-            || self.packed_pages.has_bytes(self.page_location(ppn))
+            || self.packed_page_bytes.has_bytes(self.page_location(ppn))
     }
 
     /// Copies the kept bytes of a page, followed by zeros, into `into`. Returns `false` if no bytes are kept.
     #[inline]
     fn read_bytes(&self, place: PageLocation, into: &mut [u8]) -> bool {
-        self.page_payloads.read_page(place, into) || self.packed_pages.read_page(place, into)
+        self.page_payloads.read_page(place, into) || self.packed_page_bytes.read_page(place, into)
     }
 
-    /// Whether the simulated flash stores the bytes of pages of this kind without their zeros.
+    /// Whether only the nonzero words of pages of this kind are stored.
     #[inline]
-    fn stores_bytes_without_zeros(&self, kind: PageKind) -> bool {
-        self.retained_fields.keeps_packed_page_bytes
-            && !self.retained_fields.keeps_data_bytes
+    fn stores_only_nonzero_words(&self, kind: PageKind) -> bool {
+        self.retained_page_fields.keeps_packed_page_bytes
+            && !self.retained_page_fields.keeps_data_bytes
             && kind.packs_logical_pages()
     }
 
     /// Returns the number of the block that holds the page, and the page's offset in it.
     #[inline]
     fn block_and_offset(&self, ppn: Ppn) -> (usize, u32) {
-        let block = self.block_pages_divider.quotient(ppn.0);
+        let block = self.pages_per_block_divider.quotient(ppn.0);
         (block as usize, ppn.0 - block * self.block_pages)
     }
 
     /// Returns the location of a page: its PPN, its block and its offset in the block.
     #[inline]
     fn page_location(&self, ppn: Ppn) -> PageLocation {
-        let (block, offset) = self.block_and_offset(ppn);
-        PageLocation { ppn, block: block as u32, offset }
+        let (block, page_offset) = self.block_and_offset(ppn);
+        PageLocation { ppn, block: block as u32, page_offset }
     }
 
     /// Returns the number of the block that holds a page. Panics unless the page is programmed and its block is not
@@ -304,7 +313,7 @@ impl SimNand {
         let place = self.page_location(ppn);
         let row = &self.block_states[place.block as usize];
         assert!(
-            place.offset < row.programmed_pages as u32,
+            place.page_offset < row.programmed_pages as u32,
             "read of erased page {ppn}: the FTL lost track of it"
         );
         assert!(row.health != BlockHealth::Bad, "read of page {ppn} in a bad block");
@@ -315,39 +324,41 @@ impl SimNand {
     #[inline]
     fn oob_of(&self, ppn: Ppn, block: usize) -> Oob {
         let numbers = self.sequence_numbers.as_ref().map(|numbers| numbers.sequence_numbers_of(ppn.0, block));
-        let SequenceNumbers { sequence_number: sequence, first_write_sequence: generation } =
+        let SequenceNumbers { sequence_number: sequence, first_write_sequence_number: generation } =
             numbers.unwrap_or_default();
         Oob {
             kind: self.kind_of(ppn, block),
             owner: self.page_owners.get(ppn.index()),
             sequence_number: sequence,
-            first_write_sequence: generation,
+            first_write_sequence_number: generation,
             fingerprint: self.fingerprint(ppn),
         }
     }
 
-    /// Returns the kind of a programmed page: head or tail page, otherwise the kind of its block's pages.
+    /// Returns the kind of a programmed page: `Head` or `Tail` if the page describes its block, otherwise the kind of
+    /// the block's pages.
     #[inline]
     fn kind_of(&self, ppn: Ppn, block: usize) -> PageKind {
-        let of_page = if self.head_tail_pages.is_empty() {
+        let of_page = if self.head_and_tail_pages_of_block.is_empty() {
             None
         } else {
-            self.head_tail_pages[block].head_or_tail_kind_at(ppn.0 - block as u32 * self.block_pages)
+            self.head_and_tail_pages_of_block[block]
+                .head_or_tail_kind_at(ppn.0 - block as u32 * self.block_pages)
         };
         of_page.or(self.block_states[block].kind).expect("a readable page gave its block a kind")
     }
 
-    /// Records that page `offset` of a block is its head page or one of its tail pages, depending on `kind`. Head and
-    /// tail pages describe the block.
-    fn record_head_or_tail_page(&mut self, block: usize, offset: u32, kind: PageKind) {
-        self.head_tail_pages.resize(self.block_states.len(), HeadTailPages::default());
-        let description_pages = &mut self.head_tail_pages[block];
-        if kind == PageKind::Head {
-            assert!(offset == 0, "page {offset} of block {block} is programmed as its head");
+    /// Records that page `page_offset` of a block is its head page or one of its tail pages, depending on `kind`. Head
+    /// and tail pages describe the block.
+    fn record_head_or_tail_page(&mut self, block: usize, page_offset: u32, kind: PageKind) {
+        self.head_and_tail_pages_of_block.resize(self.block_states.len(), HeadAndTailPages::default());
+        let description_pages = &mut self.head_and_tail_pages_of_block[block];
+        if kind == PageKind::BlockHead {
+            assert!(page_offset == 0, "page {page_offset} of block {block} is programmed as its head");
             description_pages.has_head = true;
         } else {
             if description_pages.tail_page_count == 0 {
-                description_pages.first_tail_offset = offset as u16;
+                description_pages.first_tail_offset = page_offset as u16;
             }
             description_pages.tail_page_count += 1;
         }
@@ -382,10 +393,10 @@ impl SimNand {
     /// Checks that `count` pages from `first` on may be programmed next in their block, and counts them as programmed.
     #[inline]
     fn check_and_count_programs_at(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
-        let PageLocation { block, offset, .. } = first;
+        let PageLocation { block, page_offset, .. } = first;
         let row = &mut self.block_states[block as usize];
         let next = row.programmed_pages as u32;
-        if offset != next || offset + count > self.block_pages || row.health != BlockHealth::Good {
+        if page_offset != next || page_offset + count > self.block_pages || row.health != BlockHealth::Good {
             return self.fail_program_of_worn_block(first, count);
         }
         row.programmed_pages += count as u16;
@@ -396,12 +407,14 @@ impl SimNand {
     /// fails and the page is used up. Every other reason is a bug of the FTL and panics.
     #[cold]
     fn fail_program_of_worn_block(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
-        let PageLocation { ppn, block, offset } = first;
+        let PageLocation { ppn, block, page_offset } = first;
         let row = &mut self.block_states[block as usize];
         let next = row.programmed_pages as u32;
         assert!(
-            offset == next && offset + count <= self.block_pages && row.health == BlockHealth::WornOut,
-            "program of {count} pages from {ppn}: block {block} is {:?} and its next page is {next}, not {offset}",
+            page_offset == next
+                && page_offset + count <= self.block_pages
+                && row.health == BlockHealth::WornOut,
+            "program of {count} pages from {ppn}: block {block} is {:?} and its next page is {next}, not {page_offset}",
             row.health
         );
         row.programmed_pages += 1;
@@ -409,8 +422,8 @@ impl SimNand {
         Err(NandError::ProgramFailed(ppn))
     }
 
-    /// Sets the kind of pages that a block holds at its first program, and panics if a later page has another kind.
-    /// Records a head or tail page, which may be in a block of any kind.
+    /// Records the kind of a block's pages at the block's first program, and panics if a later page has another kind.
+    /// Head and tail pages, which describe the block, may be in a block of any kind and are recorded as such.
     #[inline]
     fn set_or_check_kind_of_block(&mut self, block: usize, kind: PageKind, ppn: Ppn) {
         if kind.is_head_or_tail() {
@@ -437,36 +450,36 @@ impl SimNand {
         if self.sequence_numbers.is_some() {
             self.copy_sequence_numbers(run);
         }
-        if self.retained_fields.keeps_fingerprints {
+        if self.retained_page_fields.keeps_fingerprints {
             self.page_fingerprints.copy_to_consecutive(to, run.source_pages.iter().map(|ppn| ppn.index()));
         }
     }
 
-    /// Gives the destination pages of a run of copies consecutive sequence numbers and the generations of their
-    /// sources.
+    /// Gives consecutive sequence numbers to the destination pages of a run of copies. Each keeps the generation of its
+    /// source page (sequence number of the program that first wrote the content).
     fn copy_sequence_numbers(&mut self, run: &ConsecutiveCopies<'_>) {
         let Some(first) = run.source_pages.first() else { return };
-        let ((source, _), (block, offset)) =
+        let ((source, _), (block, page_offset)) =
             (self.block_and_offset(*first), self.block_and_offset(run.first_destination));
         let kind = self.block_states[source].kind.expect("a readable page gave its block a kind");
         let Some(numbers) = &mut self.sequence_numbers else { return };
         for (k, from) in (0..).zip(run.source_pages) {
-            let generation = numbers.sequence_numbers_of(from.0, source).first_write_sequence;
+            let generation = numbers.sequence_numbers_of(from.0, source).first_write_sequence_number;
             let copied = SequenceNumbers {
                 sequence_number: run.first_sequence + u64::from(k),
-                first_write_sequence: generation,
+                first_write_sequence_number: generation,
             };
-            numbers.set_sequence_numbers(run.first_destination.0 + k, (block, offset + k), kind, copied);
+            numbers.set_sequence_numbers(run.first_destination.0 + k, (block, page_offset + k), kind, copied);
         }
     }
 
-    /// Copies the kept bytes of the source pages of a run of copies, which hold pages of this kind, to the destination
+    /// Copies the kept bytes of pages of kind `kind`: from the source pages of a run of copies to its destination
     /// pages.
     fn copy_bytes(&mut self, run: &ConsecutiveCopies<'_>, kind: PageKind) {
         for (to, from) in (run.first_destination.0..).zip(run.source_pages) {
             let (to, from) = (self.page_location(Ppn(to)), self.page_location(*from));
-            if self.stores_bytes_without_zeros(kind) {
-                self.packed_pages.copy_page(to, from);
+            if self.stores_only_nonzero_words(kind) {
+                self.packed_page_bytes.copy_page(to, from);
             } else {
                 self.page_payloads.store_page_copy(to, from);
             }
@@ -477,7 +490,7 @@ impl SimNand {
     #[inline]
     fn store_page(&mut self, ppn: Ppn, oob: &Oob, content: &Content<'_>) {
         self.page_owners.set(ppn.index(), oob.owner);
-        if self.keeps_owner_only && oob.kind.is_host_data() {
+        if self.keeps_only_owners_of_data_pages && oob.kind.is_host_data() {
             return;
         }
         self.store_sequence_and_fingerprint(ppn, self.block_and_offset(ppn), oob);
@@ -491,15 +504,15 @@ impl SimNand {
     #[inline]
     fn store_sequence_and_fingerprint(&mut self, ppn: Ppn, place: (usize, u32), oob: &Oob) {
         if let Some(numbers) = &mut self.sequence_numbers {
-            let Oob { sequence_number: sequence, first_write_sequence: generation, .. } = *oob;
+            let Oob { sequence_number: sequence, first_write_sequence_number: generation, .. } = *oob;
             numbers.set_sequence_numbers(
                 ppn.0,
                 place,
                 oob.kind,
-                SequenceNumbers { sequence_number: sequence, first_write_sequence: generation },
+                SequenceNumbers { sequence_number: sequence, first_write_sequence_number: generation },
             );
         }
-        if self.retained_fields.keeps_fingerprints {
+        if self.retained_page_fields.keeps_fingerprints {
             self.page_fingerprints.set(ppn.index(), oob.fingerprint.0);
         }
     }
@@ -516,8 +529,8 @@ impl SimNand {
             "a program is one whole page, with spare bytes or without"
         );
         let place = self.page_location(ppn);
-        if self.stores_bytes_without_zeros(kind) {
-            self.packed_pages.store_page(place, bytes);
+        if self.stores_only_nonzero_words(kind) {
+            self.packed_page_bytes.store_page(place, bytes);
         } else {
             self.page_payloads.store_page(place, bytes);
         }
@@ -528,9 +541,9 @@ impl SimNand {
         let first = self.geometry.first_page(block).0;
         let pages = first..first + self.block_states[block.index()].programmed_pages as u32;
         self.page_payloads.drop_block(block);
-        self.packed_pages.drop_block(block);
-        if let Some(description_pages) = self.head_tail_pages.get_mut(block.index()) {
-            *description_pages = HeadTailPages::default();
+        self.packed_page_bytes.drop_block(block);
+        if let Some(description_pages) = self.head_and_tail_pages_of_block.get_mut(block.index()) {
+            *description_pages = HeadAndTailPages::default();
         }
         if let Some(numbers) = &mut self.sequence_numbers {
             numbers.drop_sequence_numbers_of_pages(pages.clone());
@@ -554,7 +567,7 @@ impl Nand for SimNand {
         Ok(())
     }
 
-    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+    fn program_page_marked_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
         let mut page = vec![0; self.geometry.page_bytes as usize];
         page.extend_from_slice(spare);
         self.program(ppn, oob, Content::Bytes(&page))?;
@@ -574,7 +587,7 @@ impl Nand for SimNand {
         Ok(self.oob_of(ppn, block))
     }
 
-    fn pages_programmed_as_lost(&self) -> Vec<Ppn> {
+    fn pages_programmed_with_lost_mark(&self) -> Vec<Ppn> {
         let lost = self.damaged_pages.iter().filter(|&(_, damage)| *damage == PageDamage::Lost);
         lost.map(|(&ppn, _)| Ppn(ppn)).collect()
     }
@@ -588,7 +601,7 @@ impl Nand for SimNand {
         };
         self.set_or_check_kind_of_block(block, PageKind::Data, run.first_page);
         self.page_owners.set_consecutive(run.first_page.index(), run.owners.iter().map(|lpn| lpn.0));
-        if !self.keeps_owner_only {
+        if !self.keeps_only_owners_of_data_pages {
             run.pages().for_each(|(ppn, oob)| {
                 self.store_sequence_and_fingerprint(ppn, self.block_and_offset(ppn), &oob);
             });
@@ -628,7 +641,7 @@ impl Nand for SimNand {
     }
 
     #[inline]
-    fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
+    fn read_words(&mut self, ppn: Ppn, words: &mut [PageDataWord]) -> Result<(), NandError> {
         let place = self.location_of_programmed_page(ppn);
         self.require_readable(ppn, place.block as usize)?;
         let is_kept = self.page_payloads.read_words(place, words);
@@ -639,7 +652,7 @@ impl Nand for SimNand {
         Ok(())
     }
 
-    fn prefetch_words(&self, pages: &[(Ppn, usize)], words: &mut [PageWord]) {
+    fn prefetch_page_words(&self, pages: &[(Ppn, usize)], words: &mut [PageDataWord]) {
         let mut rest = words;
         for pages in pages.chunks(TRANSLATION_PAGES_PER_PREFETCH) {
             let places: ArrayVec<_, TRANSLATION_PAGES_PER_PREFETCH> =
@@ -647,7 +660,7 @@ impl Nand for SimNand {
             let row = |place: &PageLocation| &self.block_states[place.block as usize];
             load_into_cpu_cache(places.iter().map(|(place, _)| row(place).programmed_pages.into()));
             let (words, behind) = rest.split_at_mut(places.iter().map(|(_, count)| count).sum());
-            self.page_payloads.prefetch_words(&places, words);
+            self.page_payloads.prefetch_page_words(&places, words);
             rest = behind;
         }
     }
@@ -657,15 +670,15 @@ impl Nand for SimNand {
         ppn: Ppn,
         oob: Oob,
         base: Ppn,
-        words: &[PageWord],
+        words: &[PageDataWord],
     ) -> Result<(), NandError> {
         let (place, base_place) = (self.page_location(ppn), self.location_of_programmed_page(base));
-        let (block, offset) = (place.block as usize, place.offset);
+        let (block, page_offset) = (place.block as usize, place.page_offset);
         self.require_readable(base, base_place.block as usize)?;
         self.check_and_count_programs_at(place, 1)?;
         self.set_or_check_kind_of_block(block, oob.kind, ppn);
         self.page_owners.set(ppn.index(), oob.owner);
-        self.store_sequence_and_fingerprint(ppn, (block, offset), &oob);
+        self.store_sequence_and_fingerprint(ppn, (block, page_offset), &oob);
         self.page_payloads.store_changed_page(place, base_place, words);
         Ok(())
     }
@@ -699,18 +712,18 @@ impl Nand for SimNand {
     }
 
     fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
-        let (block, offset) = self.block_and_offset(ppn);
+        let (block, page_offset) = self.block_and_offset(ppn);
         assert!(self.block_states[block].health != BlockHealth::Bad, "probe of page {ppn} in a bad block");
         self.require_readable_spare(ppn, block)?;
-        Ok((offset < self.block_states[block].programmed_pages as u32).then(|| self.oob_of(ppn, block)))
+        Ok((page_offset < self.block_states[block].programmed_pages as u32).then(|| self.oob_of(ppn, block)))
     }
 
     fn read_spares_and_retain_readable(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
         let Some(&first) = pages.first() else { return Ok(()) };
-        let (block, offset) = self.block_and_offset(first);
+        let (block, page_offset) = self.block_and_offset(first);
         let row = &self.block_states[block];
         assert!(row.health != BlockHealth::Bad, "probe of pages in bad block {block}");
-        let end = first.0 - offset + row.programmed_pages as u32;
+        let end = first.0 - page_offset + row.programmed_pages as u32;
         pages.retain(|&ppn| ppn.0 < end && self.require_readable_spare(ppn, block).is_ok());
         Ok(())
     }
@@ -766,15 +779,17 @@ impl Nand for SimNand {
 
     #[inline]
     fn keeps_host_bytes(&self) -> bool {
-        self.retained_fields.keeps_data_bytes
+        self.retained_page_fields.keeps_data_bytes
     }
 
     #[inline]
     fn keeps_bytes_of(&self, kind: PageKind) -> bool {
-        self.retained_fields.keeps_data_bytes || !kind.is_host_data() || self.stores_bytes_without_zeros(kind)
+        self.retained_page_fields.keeps_data_bytes
+            || !kind.is_host_data()
+            || self.stores_only_nonzero_words(kind)
     }
 
-    fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
+    fn discard_bytes_of_metadata_pages(&mut self, pages: &[Ppn]) {
         for pages in pages.chunks(TRANSLATION_PAGES_PER_PREFETCH) {
             let places: ArrayVec<PageLocation, TRANSLATION_PAGES_PER_PREFETCH> =
                 pages.iter().map(|&ppn| self.page_location(ppn)).collect();
@@ -794,7 +809,8 @@ impl Nand for SimNand {
     #[inline]
     fn prefetch_block(&self, block: BlockId) {
         let first = self.geometry.first_page(block).index();
-        let owners = (first..first + self.geometry.block_pages() as usize).step_by(OWNERS_PER_CACHE_LINE);
+        let owners =
+            (first..first + self.geometry.block_pages() as usize).step_by(PAGE_OWNERS_PER_CACHE_LINE);
         let cycles = self.wear_limits.get(block.index()).map_or(0, |limit| limit.erase_cycles);
         let row = self.block_states[block.index()].erase_count;
         load_into_cpu_cache(self.page_owners.get_each(owners).chain([cycles, row]).map(u64::from));
@@ -802,7 +818,7 @@ impl Nand for SimNand {
 
     #[inline]
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint {
-        if self.retained_fields.keeps_fingerprints {
+        if self.retained_page_fields.keeps_fingerprints {
             Fingerprint(self.page_fingerprints.get(ppn.index()))
         } else {
             Fingerprint::default()

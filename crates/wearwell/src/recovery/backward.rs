@@ -6,11 +6,12 @@
 //! `tests/backward_cases.rs`):
 //!
 //! - *Which entries are dirty* is known, not assumed. No translation page is written between a data page and the update
-//!   of its map entry, so a data page is unknown to the map on flash exactly if it is newer than its translation page.
-//!   Restored entries are dirty for certain. Only whether the earlier version was reported invalid is uncertain. The
-//!   price: a sequence number per translation page in RAM during recovery.
-//! - *Earlier versions met on the way back* are reported invalid again. If a page was written and overwritten between
-//!   two synchronisations, it never was in a translation page, and reports of it have no other trace (requirement G32).
+//!   of its map entry. So the map on flash lacks a data page exactly if the data page is newer than its translation
+//!   page. Restored entries are dirty for certain. Only whether the earlier version was reported invalid is uncertain.
+//!   The cost: a sequence number per translation page in RAM during recovery.
+//! - *Earlier versions of a logical page that the scan reads* are reported invalid again. If a page was written and
+//!   overwritten between two synchronisations, no translation page ever named it, and nothing else on flash shows that
+//!   it is invalid.
 //! - *A page whose spare area still names logical page X may be X's current page*, if its block was erased and X was
 //!   written to the same flash page again. The paper compares only the spare area. Here the page is also compared with
 //!   the newest page of X.
@@ -19,18 +20,18 @@
 //! blocks that were opened last. The blocks of one stream in one pool are filled one after the other, so the first page
 //! of a block is an upper bound for the last page of the block before it. A heap of such bounds yields the pages in
 //! order of sequence numbers. The first page also reveals the stream: a GC copy keeps the generation of the page it
-//! copies, whereas the generation of a host page equals its sequence number. Dual-pool wear leveling interrupts the
-//! filling of open blocks, so there is no such bound. In that case the last page of every block is read, one more spare
-//! area per block.
+//! copies (sequence number of the program that first wrote the content), whereas the generation of a host page equals
+//! its sequence number. Dual-pool wear leveling interrupts the filling of open blocks, so there is no such bound. In
+//! that case the last page of every block is read, one more spare area per block.
 //!
-//! Nothing is written before everything is known, except that interrupted erases are repeated.
+//! Recovery writes nothing before it knows everything, except that it repeats interrupted erases.
 
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Ftl;
-use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit};
+use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::error::{Error, Result};
 use crate::mapping::{AnyMapping, DemandPagedMap, is_owner_in_oob};
 use crate::nand::{Nand, NandError, Oob, PageKind};
@@ -53,13 +54,13 @@ pub struct RecoveryStepCost {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryStepCosts {
     /// Cost of recovery step 1, which finds kind and age of every block from its first page.
-    pub find_blocks: RecoveryStepCost,
-    /// Cost of the recovery step that lists the pages of full blocks from their tail pages (only for designs with head
-    /// and tail pages).
-    pub read_tails: RecoveryStepCost,
-    /// Cost of the recovery step that lists the pages of blocks without a complete tail from spare areas (only for
+    pub find_blocks_in_use: RecoveryStepCost,
+    /// Cost of the recovery step that lists the pages of full blocks by reading the tail pages of the blocks (only for
     /// designs with head and tail pages).
-    pub scan_open_blocks: RecoveryStepCost,
+    pub list_pages_from_tail_pages: RecoveryStepCost,
+    /// Cost of the recovery step that lists the pages of all other blocks, whose tail pages are missing or incomplete,
+    /// by reading the spare area of every page (only for designs with head and tail pages).
+    pub list_pages_from_spare_areas: RecoveryStepCost,
     /// Cost of recovery step 2, which rebuilds the directory of translation pages from their spare areas.
     pub rebuild_directory: RecoveryStepCost,
     /// Cost of recovery step 3, which rebuilds the directories of the validity store on flash from the spare areas of
@@ -82,9 +83,9 @@ impl RecoveryStepCosts {
     /// steps run.
     pub fn named_step_costs(&self) -> [(&'static str, RecoveryStepCost); 9] {
         [
-            ("blocks", self.find_blocks),
-            ("block tails", self.read_tails),
-            ("open blocks", self.scan_open_blocks),
+            ("blocks", self.find_blocks_in_use),
+            ("block tails", self.list_pages_from_tail_pages),
+            ("open blocks", self.list_pages_from_spare_areas),
             ("directory", self.rebuild_directory),
             ("validity directories", self.rebuild_validity_directories),
             ("changed entries", self.restore_map_entries),
@@ -114,7 +115,7 @@ pub(super) struct DataBlock {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TranslationPageVersion {
     /// Sequence number of the program that first wrote this version; a copy by GC inherits it.
-    first_write_sequence: u64,
+    first_write_sequence_number: u64,
     /// Sequence number of the program of this flash page.
     sequence_number: u64,
     /// Flash page that holds the version.
@@ -196,7 +197,7 @@ impl<N: Nand> Ftl<N> {
         })?;
         self.restore_valid_counts_and_policy(&mut steps)?;
         if synchronises {
-            self.run_counted_step(&mut steps.synchronise_map, Self::write_back)?;
+            self.run_counted_step(&mut steps.synchronise_map, Self::write_back_ram_state)?;
         }
         Ok(steps)
     }
@@ -233,7 +234,7 @@ impl<N: Nand> Ftl<N> {
     fn survey_flash(&mut self, steps: &mut RecoveryStepCosts) -> Result<FlashSurvey> {
         let mut survey = FlashSurvey::default();
         self.store.drop_ram_state();
-        self.run_counted_step(&mut steps.find_blocks, |ftl| ftl.survey_blocks(&mut survey))?;
+        self.run_counted_step(&mut steps.find_blocks_in_use, |ftl| ftl.survey_blocks(&mut survey))?;
         self.survey_map_and_validity(&mut survey, steps)?;
         Ok(survey)
     }
@@ -290,9 +291,9 @@ impl<N: Nand> Ftl<N> {
     /// Executes step 1 of recovery: reads the first page of every block. Registers free blocks and data blocks with the
     /// block table; blocks of metadata are registered when their pages are read.
     fn survey_blocks(&mut self, survey: &mut FlashSurvey) -> Result<()> {
-        self.find_blocks(survey)?;
+        self.find_blocks_in_use(survey)?;
         if self.collector.options.wear.dual_pool_gap_erases == 0 {
-            set_sequence_bounds(&mut survey.data_blocks, |block| self.store.pool_of(block));
+            set_sequence_bounds(&mut survey.data_blocks, |block| self.store.allocation_pool_of_block(block));
         }
         for index in 0..survey.data_blocks.len() {
             self.register_data_block(&mut survey.data_blocks[index])?;
@@ -302,7 +303,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Reads the first page of every block and adds the blocks in use to `survey`. Registers free and bad blocks with
     /// the block table.
-    pub(super) fn find_blocks(&mut self, survey: &mut FlashSurvey) -> Result<()> {
+    pub(super) fn find_blocks_in_use(&mut self, survey: &mut FlashSurvey) -> Result<()> {
         let mut damaged = Vec::new();
         for block in (0..self.store.geometry().blocks()).map(BlockId) {
             if self.store.nand().is_bad(block) {
@@ -337,8 +338,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Executes steps 2 and 3 of recovery for the metadata pages of one kind (translation or validity pages): reads the
-    /// spare areas of all pages of this kind.
+    /// Reads the spare areas of all metadata pages of one kind, registers their blocks, and adds the pages to `survey`.
+    /// This is recovery step 2 for translation pages and step 3 for pages of the validity store.
     fn survey_metadata(&mut self, survey: &mut FlashSurvey, kind: PageKind) -> Result<()> {
         let of_kind: Vec<BlockId> = survey
             .metadata_blocks
@@ -355,7 +356,7 @@ impl<N: Nand> Ftl<N> {
                     survey.validity_pages.push((ppn, oob));
                 } else {
                     let version = TranslationPageVersion {
-                        first_write_sequence: oob.first_write_sequence,
+                        first_write_sequence_number: oob.first_write_sequence_number,
                         sequence_number: oob.sequence_number,
                         ppn,
                     };
@@ -365,10 +366,9 @@ impl<N: Nand> Ftl<N> {
         }
         // A copy that GC made of a version has the same generation as the version. Of pages with equal generation, the
         // newest copy is taken.
-        survey
-            .translation_page_versions
-            .values_mut()
-            .for_each(|versions| versions.sort_by_key(|v| (v.first_write_sequence, v.sequence_number)));
+        survey.translation_page_versions.values_mut().for_each(|versions| {
+            versions.sort_by_key(|v| (v.first_write_sequence_number, v.sequence_number));
+        });
         Ok(())
     }
 
@@ -394,14 +394,14 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Executes steps 6 and 7 of recovery: reads the spare areas of data pages, newest page first, and collects map
-    /// changes. Stops at the sequence number up to which flash holds all map changes.
+    /// Reads the spare areas of data pages, newest page first, and collects map changes (steps 6 and 7 of recovery in
+    /// the GeckoFTL paper). Stops at the sequence number up to which flash holds all map changes.
     fn scan_data_pages_backward(
         &mut self,
         survey: &FlashSurvey,
         changes: &mut RecoveredMapChanges,
     ) -> Result<()> {
-        let until = self.sequence_of_durable_map_changes(survey)?;
+        let until = self.sequence_number_of_last_durable_map_change(survey)?;
         let mut heap: BinaryHeap<BackwardScanItem> = (0..survey.data_blocks.len())
             .map(|data_block_index| BackwardScanItem {
                 sequence_or_upper_bound: survey.data_blocks[data_block_index].sequence_upper_bound,
@@ -437,20 +437,21 @@ impl<N: Nand> Ftl<N> {
     /// Returns the highest sequence number up to which flash holds every map change, and also every report of a page
     /// that became invalid. Reads the number from the spare area of a translation page: the newest one that was written
     /// before the last write of the validity buffer or, if page validity is rebuilt from the map, the newest of all.
-    fn sequence_of_durable_map_changes(&mut self, survey: &FlashSurvey) -> Result<u64> {
+    fn sequence_number_of_last_durable_map_change(&mut self, survey: &FlashSurvey) -> Result<u64> {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         let pages = cached.translation_pages();
         let since =
             if self.validity.is_on_flash() { self.validity.durable_until_sequence() } else { u64::MAX };
         let of_pages = survey.translation_page_versions.iter().filter(|&(&id, _)| id < pages);
         let versions =
-            of_pages.flat_map(|(_, versions)| versions).filter(|v| v.first_write_sequence <= since);
-        let Some(newest) = versions.max_by_key(|version| version.first_write_sequence).copied() else {
+            of_pages.flat_map(|(_, versions)| versions).filter(|v| v.first_write_sequence_number <= since);
+        let Some(newest) = versions.max_by_key(|version| version.first_write_sequence_number).copied() else {
             return Ok(0);
         };
-        let until = DemandPagedMap::read_sequence_before_dirty_entries(&mut self.store, newest.ppn)?;
+        let until =
+            DemandPagedMap::read_program_sequence_before_all_dirty_entries(&mut self.store, newest.ppn)?;
         if let AnyMapping::Cached(cached) = &mut self.mapping {
-            cached.set_sequence_before_dirty_entries(until);
+            cached.set_program_sequence_before_all_dirty_entries(until);
         }
         Ok(until)
     }
@@ -563,7 +564,7 @@ impl<N: Nand> Ftl<N> {
         let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
         let on_flash = survey
             .newest_translation_page(cached.translation_page_of(lpn))
-            .map_or(0, |version| version.first_write_sequence);
+            .map_or(0, |version| version.first_write_sequence_number);
         if sequence > on_flash {
             changes.map_entries.push((lpn, ppn));
         }
@@ -590,29 +591,29 @@ impl<N: Nand> Ftl<N> {
         for data in survey.data_blocks.iter().filter(|data| data.first_sequence > since) {
             self.validity.record_block_opened(data.block);
         }
-        self.validity.drop_reports_to_be_repeated(&mut self.store)?;
+        self.validity.drop_invalid_page_reports_to_be_repeated(&mut self.store)?;
         let current: HashMap<Lpn, Ppn> = changes.map_entries.iter().copied().collect();
         for &ppn in &changes.invalid_pages {
             self.validity.invalidate(ppn);
         }
         for (&id, versions) in &survey.translation_page_versions {
             let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
-            let newer = versions.partition_point(|version| version.first_write_sequence <= since);
+            let newer = versions.partition_point(|version| version.first_write_sequence_number <= since);
             if id < cached.translation_pages() && newer < versions.len() {
                 let versions = &versions[newer.saturating_sub(1)..];
                 self.invalidate_replaced_pages(id, versions, &current)?;
                 // If power is lost again before the buffer is written, the next recovery needs these versions.
                 for pair in versions.windows(2) {
-                    self.store.retain_version_again(pair[1].first_write_sequence, pair[0].ppn);
+                    self.store.retain_version_again(pair[1].first_write_sequence_number, pair[0].ppn);
                 }
             }
         }
         Ok(())
     }
 
-    /// Reports the data pages that became invalid between consecutive `versions` of translation page `id`: those that
-    /// one version maps to a logical page, the next one does not, and whose OOB still names that logical page.
-    /// `restored_ppn_by_lpn` holds the restored map entries, newer than all versions.
+    /// Reports the data pages that became invalid between consecutive `versions` of translation page `id`. A data page
+    /// is reported if one version maps a logical page to it, the next version does not, and its OOB still names that
+    /// logical page. `restored_ppn_by_lpn` holds the restored map entries, which are newer than all versions.
     fn invalidate_replaced_pages(
         &mut self,
         id: u32,
@@ -624,7 +625,7 @@ impl<N: Nand> Ftl<N> {
         for version in versions {
             self.store.read(version.ppn, &mut page, Cause::Recovery)?;
             let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
-            let units: Vec<(Lpn, Unit)> = cached.decode_entries(id, &page).collect();
+            let units: Vec<(Lpn, StoredUnit)> = cached.decode_entries(id, &page).collect();
             tables.push(units);
         }
         let newest = tables.last().expect("there is a version").clone();
@@ -714,7 +715,7 @@ impl<N: Nand> Ftl<N> {
                 mark_mapped_page_valid(&mut self.store, &mut self.validity, cached, lpn, Ppn(unit.0))?;
             }
         }
-        for unit in cached.units_of_dirty_entries() {
+        for unit in cached.locations_of_dirty_entries() {
             if !self.validity.is_valid(Ppn(unit.0)) {
                 self.validity.mark_valid_in_ram(Ppn(unit.0));
                 self.store.count_recovered_page_valid(Ppn(unit.0));
@@ -728,7 +729,7 @@ impl<N: Nand> Ftl<N> {
 /// marks it if a restored entry replaces it but its OOB still names `lpn`: then it is an unidentified invalid page,
 /// which counts as valid until the translation page is written.
 fn mark_mapped_page_valid<N: Nand>(
-    store: &mut crate::store::Store<N>,
+    store: &mut crate::store::FlashPageStore<N>,
     validity: &mut AnyValidityStore,
     demand_paged_map: &DemandPagedMap,
     lpn: Lpn,
@@ -744,7 +745,8 @@ fn mark_mapped_page_valid<N: Nand>(
 
 /// Describes a data block by the OOB of its first page, from which follows whether host writes or GC copies filled it.
 fn data_block_from_first_oob(block: BlockId, first: &Oob) -> DataBlock {
-    let stream = if first.first_write_sequence == first.sequence_number { Stream::Host } else { Stream::Gc };
+    let stream =
+        if first.first_write_sequence_number == first.sequence_number { Stream::Host } else { Stream::Gc };
     DataBlock {
         block,
         first_sequence: first.sequence_number,
@@ -754,13 +756,18 @@ fn data_block_from_first_oob(block: BlockId, first: &Oob) -> DataBlock {
     }
 }
 
-/// Sets the upper bound of the sequence numbers in each data block: one less than the sequence number of the first page
-/// of the next block that the block's stream opened in the pool (set of planes).
-fn set_sequence_bounds(blocks: &mut [DataBlock], pool_of: impl Fn(BlockId) -> u32) {
-    blocks.sort_by_key(|data| (pool_of(data.block), data.stream as usize, data.first_sequence));
+/// Sets the upper bound of the sequence numbers in each data block. A stream fills its blocks in a pool (set of planes)
+/// one after the other. So the bound is one less than the sequence number of the first page of the next block in the
+/// same stream and pool.
+fn set_sequence_bounds(blocks: &mut [DataBlock], allocation_pool_of_block: impl Fn(BlockId) -> u32) {
+    blocks.sort_by_key(|data| {
+        (allocation_pool_of_block(data.block), data.stream as usize, data.first_sequence)
+    });
     for k in 1..blocks.len() {
         let (earlier, later) = (blocks[k - 1], blocks[k]);
-        if pool_of(earlier.block) == pool_of(later.block) && earlier.stream == later.stream {
+        if allocation_pool_of_block(earlier.block) == allocation_pool_of_block(later.block)
+            && earlier.stream == later.stream
+        {
             blocks[k - 1].sequence_upper_bound = later.first_sequence - 1;
         }
     }

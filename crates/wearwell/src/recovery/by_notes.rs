@@ -1,23 +1,24 @@
-//! Recovery of a map on flash whose dirty entries are in NVRAM, without reading every spare area or the whole map.
+//! Recovery by notes in NVRAM, for a map on flash whose dirty entries are in NVRAM. It reads neither every spare area
+//! nor the whole map.
 //!
 //! Four things make it short:
 //!
-//! - Of a block of data, chunks or deltas, recovery reads the spare areas of the first and last pages at most. Of
-//!   blocks of metadata it reads the spare areas of all pages, because nothing else says where these pages are.
-//! - Page validity is on flash. It lacks the reports since its buffer was last written. Notes in NVRAM
-//!   (`store/notes.rs`) name the pages and blocks that these reports can concern. Recovery asks the map about each such
-//!   page, and reads a translation page for it unless NVRAM has the entry. Blocks opened since the buffer was written
-//!   are known by the sequence number of their first page, and reported again.
-//! - Records in NVRAM (`store/content_records.rs`) hold the map entries of bound logical pages (with a bind mark: a
-//!   bind and not a program gave the logical page its unit), shared units that lost their writer, chunks with their
-//!   pages and live members, and deltas. So recovery knows referrers, reference counts, chunks and deltas without
-//!   reading the map. It asks the map about the members of chunks that were written or that lost a member shortly
-//!   before.
-//! - Each translation page is read at most once. (The simulation keeps those that it has read; a controller with little
-//!   RAM sorts its questions by translation page.)
+//! - In a block of data, chunks or deltas, recovery reads the spare areas of the first and last pages at most. In
+//!   blocks of metadata it reads the spare areas of all pages, because nothing else records where these pages are.
+//! - Page validity is on flash, except for the reports of invalid pages since its buffer was last written. Notes in
+//!   NVRAM (`store/notes.rs`) name the pages and blocks that these reports can concern. Recovery looks up the logical
+//!   page of each such page in the map, and reads a translation page for it unless NVRAM has the entry. Blocks opened
+//!   since the buffer was written are known by the sequence number of their first page, and reported again.
+//! - Records in NVRAM (`store/content_records.rs`) hold the map entries of logical pages that are mapped to stored
+//!   content without a program, the shared pages whose first writer is mapped elsewhere now, the chunks with their
+//!   pages and live members, and the deltas. So recovery knows referrers, reference counts, chunks and deltas without
+//!   reading the map. Only for chunks that were written or that lost a member shortly before the power loss, it looks
+//!   up the members in the map.
+//! - Each translation page is read at most once. (The simulation keeps the translation pages that it has read; a
+//!   controller with little RAM sorts its look-ups by translation page.)
 //!
-//! The price: the notes and records, and one bit of each map entry. If the notes do not suffice, all spare areas are
-//! read (`nvram_map.rs`), with the same result.
+//! The cost: the notes and records, and one bit of each map entry (the bind mark: the entry was set without a program).
+//! If the notes do not suffice, all spare areas are read (`nvram_map.rs`), with the same result.
 //!
 //! What is found in NVRAM is verified: a marked map entry that names a page outside the blocks of data is
 //! [`Error::Damaged`].
@@ -30,7 +31,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::RecoveryStepCosts;
 use super::backward::FlashSurvey;
 use super::recorded_content::NvramContentRecords;
-use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page, unit_of_member};
+use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, StoredUnit, is_flash_page, unit_of_chunk_member};
 use crate::content::compress::MAX_CHUNK_MEMBERS;
 use crate::content::compress::directory::RecoveredChunks;
 use crate::content::delta::BaseOfRecordedDelta;
@@ -40,80 +41,84 @@ use crate::ftl::Ftl;
 use crate::mapping::DemandPagedMap;
 use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::operation::Cause;
-use crate::store::{BlockState, FoundBlock, FoundNotes};
+use crate::store::{BlockState, FoundBlock, FoundValidityNotes};
 use crate::validity::{ValidityStore, is_page_bit_set};
 
 /// Data pages for which page validity on flash may be outdated, each with the LPN in its OOB if that was read.
 type PagesWithUncertainValidity = BTreeMap<Ppn, Option<Lpn>>;
 
 /// Sequence number, PPN and chunk number of a page of a compressed chunk.
-type ChunkPage = (u64, Ppn, u32);
+type SequencePpnAndChunkNumber = (u64, Ppn, u32);
 
 /// Map entries and content records that recovery has found so far, besides the dirty entries in the cache.
 #[derive(Default)]
 struct RecoveredMap {
     /// Records of content mechanisms in NVRAM, corrected by what recovery finds.
     content_records: NvramContentRecords,
-    /// Units (flash pages or chunk members) to which binds (mappings without a program) have mapped logical pages, each
-    /// with the first of these logical pages.
-    bound_units: BTreeMap<Unit, Lpn>,
-    /// Translation pages that recovery has read: units of their logical pages, by number of the translation page.
-    units_by_translation_page: FxHashMap<u32, Vec<Unit>>,
+    /// Units (flash pages or chunk members) to which logical pages are mapped without a program, each with the first of
+    /// these logical pages.
+    units_mapped_without_program: BTreeMap<StoredUnit, Lpn>,
+    /// The translation pages that recovery has read, by number: for each logical page in it, the unit (flash page or
+    /// chunk member) to which its entry maps.
+    units_by_translation_page: FxHashMap<u32, Vec<StoredUnit>>,
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Recovers the device by notes in NVRAM, which name the pages whose validity on flash may be outdated. Returns
-    /// `false`, before any flash read, if the device keeps no notes, if more pages were noted than NVRAM has words for,
-    /// or if recovery is set to scan more than the first pages of blocks ([`RecoveryBlockScan`]).
-    pub(super) fn rebuild_by_recovery_notes(&mut self, steps: &mut RecoveryStepCosts) -> Result<bool> {
-        let notes = self.store.read_recovery_notes();
+    /// Recovers the device by the notes in NVRAM that name the data pages whose validity on flash may be outdated.
+    /// Returns `false`, before any flash read, if the device keeps no such notes, if notes were overwritten because
+    /// NVRAM had too few words, or if recovery is set to scan more than the first pages of blocks
+    /// ([`RecoveryBlockScan`]).
+    pub(super) fn rebuild_by_nvram_validity_notes(&mut self, steps: &mut RecoveryStepCosts) -> Result<bool> {
+        let notes = self.store.read_nvram_validity_notes();
         let Some(notes) = notes.filter(|_| self.recovery_block_scan == RecoveryBlockScan::FirstPages) else {
             return Ok(false);
         };
-        let (mut survey, mut unsettled) = (FlashSurvey::default(), PagesWithUncertainValidity::new());
+        let (mut survey, mut uncertain_pages) = (FlashSurvey::default(), PagesWithUncertainValidity::new());
         let mut newest_chunk_pages = Vec::new();
         self.store.drop_ram_state();
-        self.run_counted_step(&mut steps.find_blocks, |ftl| {
-            ftl.find_blocks(&mut survey)?;
-            ftl.register_data_blocks(&survey, &notes, &mut unsettled)?;
-            newest_chunk_pages = ftl.register_packed_blocks(&survey, &notes)?;
+        self.run_counted_step(&mut steps.find_blocks_in_use, |ftl| {
+            ftl.find_blocks_in_use(&mut survey)?;
+            ftl.register_data_blocks(&survey, &notes, &mut uncertain_pages)?;
+            newest_chunk_pages = ftl.register_chunk_and_delta_blocks(&survey, &notes)?;
             Ok(())
         })?;
         self.survey_map_and_validity(&mut survey, steps)?;
-        self.store.swap_open_blocks_if_host_has_more_pages();
+        self.store.give_gc_the_emptier_open_blocks();
         self.drop_content_state()?;
         self.run_counted_step(&mut steps.restore_validity_buffer, |ftl| {
             ftl.report_blocks_opened_since_validity_flush()?;
-            ftl.add_noted_pages(&notes, &mut unsettled);
-            ftl.read_owners(&mut unsettled)
+            ftl.add_pages_named_in_notes(&notes, &mut uncertain_pages);
+            ftl.read_owners(&mut uncertain_pages)
         })?;
         let mut map = RecoveredMap::default();
         self.run_counted_step(&mut steps.restore_map_entries, |ftl| {
             let Self { mapping, store, .. } = ftl;
             mapping.as_demand_paged_mut().expect("the map is on flash").reload_dirty_entries(store)?;
             map.content_records = ftl.load_nvram_content_records()?;
-            map.bound_units = map.content_records.bound_units();
+            map.units_mapped_without_program = map.content_records.units_mapped_without_program();
             ftl.restore_chunks(&mut map, &newest_chunk_pages)?;
-            ftl.restore_referrers(&mut map, &unsettled)?;
-            ftl.restore_deltas(&mut map, &unsettled)?;
-            ftl.correct_content_records(&map.content_records)
+            ftl.restore_referrers(&mut map, &uncertain_pages)?;
+            ftl.restore_deltas(&mut map, &uncertain_pages)?;
+            ftl.repair_content_records(&map.content_records)
         })?;
         let pages = self.store.geometry().pages();
-        let bound_pages = map.bound_units.keys().copied().filter(|&unit| is_flash_page(unit, pages));
+        let bound_pages =
+            map.units_mapped_without_program.keys().copied().filter(|&unit| is_flash_page(unit, pages));
         let bound_pages: BTreeSet<Ppn> = bound_pages.map(|unit| Ppn(unit.0)).collect();
-        self.restore_validity(steps, &unsettled, &bound_pages, &mut map)?;
+        self.restore_validity(steps, &uncertain_pages, &bound_pages, &mut map)?;
         self.set_victim_policy(self.collector.options.policy);
         Ok(true)
     }
 
-    /// Registers the data blocks that `survey` found with the block table. Adds to `unsettled` the pages that were
-    /// programmed after the program noted as settled (all data pages up to it were mapped or reported as invalid). Only
-    /// a block that was open when the note was made, or was opened later, can have such pages or be partly filled.
+    /// Registers the data blocks that `survey` found with the block table. Adds to `uncertain_pages` the pages that
+    /// were programmed after the sequence number up to which, by the notes, every data page was mapped or reported as
+    /// invalid. Only a block that was open when that number was noted, or was opened later, can have such pages or be
+    /// partly filled.
     fn register_data_blocks(
         &mut self,
         survey: &FlashSurvey,
-        notes: &FoundNotes,
-        unsettled: &mut PagesWithUncertainValidity,
+        notes: &FoundValidityNotes,
+        uncertain_pages: &mut PagesWithUncertainValidity,
     ) -> Result<()> {
         let block_pages = self.store.geometry().block_pages();
         let mut blocks: Vec<(BlockId, u64)> =
@@ -134,8 +139,12 @@ impl<N: Nand> Ftl<N> {
                 found.programmed_pages = self.count_programmed_pages(first)?;
             }
             if was_open {
-                let last =
-                    self.add_pages_with_uncertain_validity(first, found.programmed_pages, notes, unsettled)?;
+                let last = self.add_pages_with_uncertain_validity(
+                    first,
+                    found.programmed_pages,
+                    notes,
+                    uncertain_pages,
+                )?;
                 found.last_sequence = found.last_sequence.max(last);
             }
             self.store.register_found_block_state(block, found);
@@ -144,21 +153,21 @@ impl<N: Nand> Ftl<N> {
             if !is_full && self.store.blocks().state(block) == BlockState::Closed {
                 // The block is closed with the pages that it has; a closed block counts as full.
                 let rest = first.0 + found.programmed_pages..first.0 + block_pages;
-                unsettled.extend(rest.map(|ppn| (Ppn(ppn), None)));
+                uncertain_pages.extend(rest.map(|ppn| (Ppn(ppn), None)));
             }
         }
         Ok(())
     }
 
-    /// Adds to `unsettled` those of the first `programmed_pages` pages from `first` on that are torn or were programmed
-    /// after the last settled program (all data pages up to it were mapped or reported as invalid). Returns the largest
-    /// sequence number found.
+    /// Checks `programmed_pages` pages from `first` on. Adds to `uncertain_pages` each page that is torn, or that was
+    /// programmed after the sequence number up to which, by the notes, every data page was mapped or reported as
+    /// invalid. Returns the largest sequence number found.
     fn add_pages_with_uncertain_validity(
         &mut self,
         first: Ppn,
         programmed_pages: u32,
-        notes: &FoundNotes,
-        unsettled: &mut PagesWithUncertainValidity,
+        notes: &FoundValidityNotes,
+        uncertain_pages: &mut PagesWithUncertainValidity,
     ) -> Result<u64> {
         let mut newest = 0;
         for ppn in (first.0..first.0 + programmed_pages).rev().map(Ppn) {
@@ -167,7 +176,7 @@ impl<N: Nand> Ftl<N> {
             if oob.is_some_and(|oob| oob.sequence_number <= notes.validity_known_until_sequence) {
                 break;
             }
-            unsettled.insert(ppn, oob.map(|oob| Lpn(oob.owner)));
+            uncertain_pages.insert(ppn, oob.map(|oob| Lpn(oob.owner)));
         }
         Ok(newest)
     }
@@ -187,13 +196,13 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the unit (flash page or chunk member) to which `lpn` is mapped. Reads its translation page, unless the
     /// entry is in NVRAM or the page was read before.
-    fn recovered_unit(&mut self, lpn: Lpn, recovered: &mut RecoveredMap) -> Result<Option<Unit>> {
+    fn recovered_unit(&mut self, lpn: Lpn, recovered: &mut RecoveredMap) -> Result<Option<StoredUnit>> {
         let map = self.demand_paged_map();
         if let Some(unit) = map.cached_unit(lpn) {
             return Ok(unit.to_option());
         }
-        if let Some(entry) = recovered.content_records.bound_entries.get(&lpn) {
-            return Ok(Some(entry.without_bind_mark()));
+        if let Some(entry) = recovered.content_records.entries_mapped_without_program.get(&lpn) {
+            return Ok(Some(entry.without_mapping_mark()));
         }
         let id = map.translation_page_of(lpn);
         let Some(place) = map.translation_page_ppn(id) else { return Ok(None) };
@@ -210,18 +219,27 @@ impl<N: Nand> Ftl<N> {
 
     /// Enters the blocks of chunks and deltas into the block table. Reads only the spare areas of the first and last
     /// programmed pages of each block, because records in NVRAM name the pages of chunks and deltas. Returns the chunk
-    /// pages programmed after the program noted as settled: GC may have copied chunks to them without recording it.
-    fn register_packed_blocks(&mut self, survey: &FlashSurvey, notes: &FoundNotes) -> Result<Vec<ChunkPage>> {
+    /// pages programmed after the sequence number up to which, by the notes, validity is known: GC may have copied
+    /// chunks to them without recording it.
+    fn register_chunk_and_delta_blocks(
+        &mut self,
+        survey: &FlashSurvey,
+        notes: &FoundValidityNotes,
+    ) -> Result<Vec<SequencePpnAndChunkNumber>> {
         let mut newest = Vec::new();
         let is_packed = |kind| matches!(kind, PageKind::Chunk | PageKind::Delta);
         for &(block, kind) in survey.metadata_blocks.iter().filter(|&&(_, kind)| is_packed(kind)) {
             let first = self.store.geometry().first_page(block);
             let (programmed_pages, last_oob) = self.count_pages_and_read_last_oob(first)?;
             let pages = (first.0..first.0 + programmed_pages).map(Ppn);
-            let settled_until =
+            let validity_known_until =
                 if kind == PageKind::Chunk { notes.validity_known_until_sequence } else { u64::MAX };
-            let last_sequence =
-                self.add_unsettled_chunk_pages(pages.clone(), last_oob, settled_until, &mut newest)?;
+            let last_sequence = self.add_chunk_pages_programmed_after(
+                pages.clone(),
+                last_oob,
+                validity_known_until,
+                &mut newest,
+            )?;
             let first_sequence = self.first_readable_sequence(pages)?;
             let found = FoundBlock { kind: Some(kind), programmed_pages, first_sequence, last_sequence };
             self.store.register_found_block_state(block, found);
@@ -241,15 +259,15 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Adds to `unsettled` those of the chunk pages `pages` (consecutive in a block) that were programmed after
-    /// sequence number `settled_until`. Returns the sequence number of the last readable page, 0 if none is readable.
-    /// `last_oob` is the OOB of the last page, if it was read before.
-    fn add_unsettled_chunk_pages(
+    /// Adds to `uncertain_pages` those of the chunk pages `pages` (consecutive in a block) that were programmed after
+    /// sequence number `validity_known_until`. Returns the sequence number of the last readable page, 0 if none is
+    /// readable. `last_oob` is the OOB of the last page, if it was read before.
+    fn add_chunk_pages_programmed_after(
         &mut self,
         pages: impl DoubleEndedIterator<Item = Ppn>,
         mut last_oob: Option<Oob>,
-        settled_until: u64,
-        unsettled: &mut Vec<ChunkPage>,
+        validity_known_until: u64,
+        uncertain_pages: &mut Vec<SequencePpnAndChunkNumber>,
     ) -> Result<u64> {
         let mut last_sequence = 0;
         for ppn in pages.rev() {
@@ -258,10 +276,10 @@ impl<N: Nand> Ftl<N> {
                 continue;
             };
             last_sequence = last_sequence.max(oob.sequence_number);
-            if oob.sequence_number <= settled_until {
+            if oob.sequence_number <= validity_known_until {
                 break;
             }
-            unsettled.push((oob.sequence_number, ppn, oob.owner));
+            uncertain_pages.push((oob.sequence_number, ppn, oob.owner));
         }
         Ok(last_sequence)
     }
@@ -274,62 +292,70 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Rebuilds the table of compressed chunks from their records in NVRAM. `newest_pages` are the chunk pages
-    /// programmed after the program noted as settled: records of their chunks may be wrong and are corrected by the
-    /// map.
-    fn restore_chunks(&mut self, map: &mut RecoveredMap, newest_pages: &[ChunkPage]) -> Result<()> {
+    /// programmed after the sequence number up to which, by the notes, validity is known. Records of the chunks in
+    /// these pages may be wrong; they are corrected with the map.
+    fn restore_chunks(
+        &mut self,
+        map: &mut RecoveredMap,
+        newest_pages: &[SequencePpnAndChunkNumber],
+    ) -> Result<()> {
         if self.compression.is_none() {
             return Ok(());
         }
-        let recorded = &map.content_records.live_members_by_chunk;
+        let recorded = &map.content_records.live_member_mask_by_chunk;
         // A chunk without a record was being written or freed.
-        let pages = map.content_records.chunk_pages.iter().map(|&(ppn, number)| (1, ppn, number));
+        let pages = map.content_records.pages_with_chunk_number.iter().map(|&(ppn, number)| (1, ppn, number));
         let pages = pages.chain(newest_pages.iter().copied());
-        let pages: Vec<ChunkPage> = pages.filter(|(_, _, number)| recorded.contains_key(number)).collect();
+        let pages: Vec<SequencePpnAndChunkNumber> =
+            pages.filter(|(_, _, number)| recorded.contains_key(number)).collect();
         let found = self.peek_chunk_directories(&pages)?;
         let mut doubtful: BTreeSet<u32> = newest_pages.iter().map(|&(_, _, number)| number).collect();
-        for number in map.content_records.noted_chunks.clone() {
+        for number in map.content_records.chunks_with_change_note.clone() {
             if doubtful.insert(number)
                 && let Some(&(ppn, _)) =
-                    map.content_records.chunk_pages.iter().find(|&&(_, chunk)| chunk == number)
+                    map.content_records.pages_with_chunk_number.iter().find(|&&(_, chunk)| chunk == number)
             {
                 // The directory of the chunk is needed, of which the scan of blocks has not read a page.
                 self.read_oob_if_readable(ppn)?;
             }
         }
         for number in doubtful {
-            self.correct_live_member_records(number, &found, map)?;
+            self.update_live_member_records_from_map(number, &found, map)?;
         }
         let (mut members, pages) = (Vec::new(), self.store.geometry().pages());
-        for (&number, &live_members) in &map.content_records.live_members_by_chunk {
+        for (&number, &live_members) in &map.content_records.live_member_mask_by_chunk {
             let live = (0..MAX_CHUNK_MEMBERS).filter(|k| live_members >> k & 1 == 1);
-            members.extend(live.map(|k| unit_of_member(number, k, pages)));
+            members.extend(live.map(|k| unit_of_chunk_member(number, k, pages)));
         }
         self.rebuild_chunk_table(members, found)
     }
 
-    /// Corrects by the map what the recovered records say of the chunk `number`: which of its members are live, and
-    /// which live members have lost their writer (the logical page for which they were written is mapped elsewhere).
-    fn correct_live_member_records(
+    /// Looks up the members of chunk `number` in the map, and corrects the recovered records of the chunk: which
+    /// members are live, and for which live members the logical page that wrote the member is mapped elsewhere.
+    fn update_live_member_records_from_map(
         &mut self,
         number: u32,
         found: &RecoveredChunks,
         map: &mut RecoveredMap,
     ) -> Result<()> {
         let Some(writers) = found.writer_lpns(number) else { return Ok(()) };
-        let Some(&recorded) = map.content_records.live_members_by_chunk.get(&number) else { return Ok(()) };
+        let Some(&recorded) = map.content_records.live_member_mask_by_chunk.get(&number) else {
+            return Ok(());
+        };
         let (mut live_members, pages) = (0, self.store.geometry().pages());
         for (k, writer) in writers.into_iter().enumerate().filter(|(k, _)| recorded >> k & 1 == 1) {
-            let unit = unit_of_member(number, k, pages);
+            let unit = unit_of_chunk_member(number, k, pages);
             let writer_refers = self.is_mapped_by_its_writer(unit, Some(writer), map)?;
-            live_members |= u8::from(writer_refers || map.bound_units.contains_key(&unit)) << k;
+            live_members |=
+                u8::from(writer_refers || map.units_mapped_without_program.contains_key(&unit)) << k;
             if !writer_refers {
-                map.content_records.units_without_writer.insert(unit);
+                map.content_records.units_with_writer_mapped_elsewhere.insert(unit);
             }
         }
         if live_members == 0 {
-            map.content_records.live_members_by_chunk.remove(&number);
+            map.content_records.live_member_mask_by_chunk.remove(&number);
         } else {
-            map.content_records.live_members_by_chunk.insert(number, live_members);
+            map.content_records.live_member_mask_by_chunk.insert(number, live_members);
         }
         Ok(())
     }
@@ -338,16 +364,20 @@ impl<N: Nand> Ftl<N> {
     fn restore_deltas(
         &mut self,
         map: &mut RecoveredMap,
-        unsettled: &PagesWithUncertainValidity,
+        uncertain_pages: &PagesWithUncertainValidity,
     ) -> Result<()> {
         if self.delta.is_none() {
             return Ok(());
         }
         let deltas = std::mem::take(&mut map.content_records.delta_ppn_by_lpn);
         self.restore_recorded_deltas(&deltas, |ftl, lpn, must_be_known| {
-            let must_be_known = must_be_known || map.content_records.noted_lpns.contains(&lpn);
+            let must_be_known = must_be_known || map.content_records.lpns_with_change_note.contains(&lpn);
             let cached = ftl.demand_paged_map().cached_unit(lpn);
-            let bound = map.content_records.bound_entries.get(&lpn).map(|entry| entry.without_bind_mark());
+            let bound = map
+                .content_records
+                .entries_mapped_without_program
+                .get(&lpn)
+                .map(|entry| entry.without_mapping_mark());
             let unit = match cached.or(bound) {
                 None if !must_be_known => return Ok(BaseOfRecordedDelta::Unchanged),
                 None => ftl.recovered_unit(lpn, map)?,
@@ -356,7 +386,7 @@ impl<N: Nand> Ftl<N> {
             let page = unit.filter(|&unit| is_flash_page(unit, ftl.store.geometry().pages()));
             Ok(match page.map(|unit| Ppn(unit.0)) {
                 None => BaseOfRecordedDelta::Unmapped,
-                Some(page) if must_be_known || unsettled.contains_key(&page) => {
+                Some(page) if must_be_known || uncertain_pages.contains_key(&page) => {
                     BaseOfRecordedDelta::Candidate(page)
                 }
                 Some(_) => BaseOfRecordedDelta::Unchanged,
@@ -364,50 +394,52 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Rebuilds reference counts and the reverse map from the map entries of bound logical pages. Whether the writer of
-    /// a unit still refers to the unit follows from the records in NVRAM or, for pages that the interrupted request may
-    /// have changed, from the map.
+    /// Rebuilds reference counts and the reverse map from the map entries of logical pages that are mapped to a unit
+    /// (flash page or chunk member) without a program. The logical page that wrote a unit may still refer to it, too:
+    /// this follows from the records in NVRAM or, for pages that the interrupted request may have changed, from the
+    /// map.
     fn restore_referrers(
         &mut self,
         map: &mut RecoveredMap,
-        unsettled: &PagesWithUncertainValidity,
+        uncertain_pages: &PagesWithUncertainValidity,
     ) -> Result<()> {
-        let mut known = FxHashSet::<Unit>::default();
-        for (unit, lpn) in map.bound_units.clone() {
+        let mut known = FxHashSet::<StoredUnit>::default();
+        for (unit, lpn) in map.units_mapped_without_program.clone() {
             self.require_data_unit(unit, lpn)?;
-            let writer_refers = match unsettled.get(&Ppn(unit.0)) {
+            let writer_refers = match uncertain_pages.get(&Ppn(unit.0)) {
                 _ if self.sharing.is_none() => false,
                 Some(&owner) => self.is_mapped_by_its_writer(unit, owner, map)?,
-                None => !map.content_records.units_without_writer.contains(&unit),
+                None => !map.content_records.units_with_writer_mapped_elsewhere.contains(&unit),
             };
             if writer_refers {
                 known.insert(unit);
             }
         }
-        for (&lpn, &entry) in &map.content_records.bound_entries {
-            self.adopt_referrer(lpn, entry, known.insert(entry.without_bind_mark()))?;
+        for (&lpn, &entry) in &map.content_records.entries_mapped_without_program {
+            self.restore_referrer(lpn, entry, known.insert(entry.without_mapping_mark()))?;
         }
         Ok(())
     }
 
-    /// Whether `writer`, the logical page for which `unit` was written, is still mapped to `unit` by that write, not by
-    /// a bind.
+    /// Whether `writer`, the logical page for which `unit` was written, is still mapped to `unit` since that write (and
+    /// was not mapped to it again without a program).
     fn is_mapped_by_its_writer(
         &mut self,
-        unit: Unit,
+        unit: StoredUnit,
         writer: Option<Lpn>,
         map: &mut RecoveredMap,
     ) -> Result<bool> {
         match writer.filter(|lpn| lpn.0 < self.logical_pages) {
-            Some(lpn) if !map.content_records.bound_entries.contains_key(&lpn) => {
+            Some(lpn) if !map.content_records.entries_mapped_without_program.contains_key(&lpn) => {
                 Ok(self.recovered_unit(lpn, map)? == Some(unit))
             }
             _ => Ok(false),
         }
     }
 
-    /// Checks that `unit`, to which a bind has mapped `lpn`, is in a block of data, or a live member of a chunk.
-    fn require_data_unit(&self, unit: Unit, lpn: Lpn) -> Result<()> {
+    /// Checks that `unit`, to which `lpn` is mapped without a program, is in a block of data, or is a live member of a
+    /// chunk.
+    fn require_data_unit(&self, unit: StoredUnit, lpn: Lpn) -> Result<()> {
         if !is_flash_page(unit, self.store.geometry().pages()) {
             if self.compression.as_ref().is_some_and(|stage| stage.is_member_live(unit)) {
                 return Ok(());
@@ -428,20 +460,24 @@ impl<N: Nand> Ftl<N> {
         )))
     }
 
-    /// Adds to `unsettled` the data pages that notes in NVRAM name as possibly invalid, and those of the block that GC
-    /// was emptying. Then removes pages that are not programmed or not in a block of data.
-    fn add_noted_pages(&self, notes: &FoundNotes, unsettled: &mut PagesWithUncertainValidity) {
+    /// Adds to `uncertain_pages` the data pages that notes in NVRAM name as possibly invalid, and those of the block
+    /// that GC was emptying. Then removes pages that are not programmed or not in a block of data.
+    fn add_pages_named_in_notes(
+        &self,
+        notes: &FoundValidityNotes,
+        uncertain_pages: &mut PagesWithUncertainValidity,
+    ) {
         let geometry = self.store.geometry();
         let of_victim = notes.victim.into_iter().flat_map(|victim| {
             let first = geometry.first_page(victim).0;
             (first..first + geometry.block_pages()).map(Ppn)
         });
         for ppn in notes.maybe_invalid_pages.iter().copied().chain(of_victim) {
-            unsettled.entry(ppn).or_insert(None);
+            uncertain_pages.entry(ppn).or_insert(None);
         }
         let open: FxHashMap<BlockId, u32> = self.store.programmed_pages_of_open_blocks().collect();
         let blocks = self.store.blocks();
-        unsettled.retain(|&ppn, _| {
+        uncertain_pages.retain(|&ppn, _| {
             let block = self.store.block_of(ppn);
             let is_in_use = matches!(blocks.state(block), BlockState::Open | BlockState::Closed);
             let programmed = open.get(&block).copied().unwrap_or(geometry.block_pages());
@@ -451,25 +487,27 @@ impl<N: Nand> Ftl<N> {
         });
     }
 
-    /// Reads the spare areas of those pages in `unsettled` whose owner (LPN in the OOB) is not known yet, and enters
-    /// the owners.
-    fn read_owners(&mut self, unsettled: &mut PagesWithUncertainValidity) -> Result<()> {
-        for (&ppn, owner) in unsettled.iter_mut().filter(|(_, owner)| owner.is_none()) {
+    /// Reads the spare areas of those pages in `uncertain_pages` whose owner (LPN in the OOB) is not known yet, and
+    /// enters the owners.
+    fn read_owners(&mut self, uncertain_pages: &mut PagesWithUncertainValidity) -> Result<()> {
+        for (&ppn, owner) in uncertain_pages.iter_mut().filter(|(_, owner)| owner.is_none()) {
             *owner = self.read_oob_if_readable(ppn)?.map(|oob| Lpn(oob.owner));
         }
         Ok(())
     }
 
-    /// Sets the valid counts of all data blocks from page validity on flash, and corrects both by the map for the pages
-    /// `unsettled`, and for `pages_with_bound_lpns`, which may have been revived.
+    /// Sets the valid counts of all data blocks from page validity on flash. Then corrects page validity and valid
+    /// counts with the map, for the pages `uncertain_pages`, and for `pages_mapped_without_program` (pages to which
+    /// logical pages are mapped without a program), which may have been revived.
     fn restore_validity(
         &mut self,
         steps: &mut RecoveryStepCosts,
-        unsettled: &PagesWithUncertainValidity,
-        pages_with_bound_lpns: &BTreeSet<Ppn>,
+        uncertain_pages: &PagesWithUncertainValidity,
+        pages_mapped_without_program: &BTreeSet<Ppn>,
         map: &mut RecoveredMap,
     ) -> Result<()> {
-        let doubtful = unsettled.keys().chain(pages_with_bound_lpns).map(|&ppn| self.store.block_of(ppn));
+        let doubtful =
+            uncertain_pages.keys().chain(pages_mapped_without_program).map(|&ppn| self.store.block_of(ppn));
         let open = self.store.programmed_pages_of_open_blocks().map(|(block, _)| block);
         let doubtful: FxHashSet<BlockId> = doubtful.chain(open).collect();
         let mut invalid = FxHashMap::default();
@@ -479,10 +517,12 @@ impl<N: Nand> Ftl<N> {
         })?;
         self.reclose_blocks_closed_by_recovery(|block| invalid.get(&block));
         self.run_counted_step(&mut steps.restore_validity_buffer, |ftl| {
-            for &ppn in pages_with_bound_lpns {
+            for &ppn in pages_mapped_without_program {
                 ftl.correct_page_validity(ppn, &invalid, true)?;
             }
-            for (&ppn, &owner) in unsettled.iter().filter(|(ppn, _)| !pages_with_bound_lpns.contains(ppn)) {
+            for (&ppn, &owner) in
+                uncertain_pages.iter().filter(|(ppn, _)| !pages_mapped_without_program.contains(ppn))
+            {
                 let is_valid = match owner.filter(|owner| owner.0 < ftl.logical_pages) {
                     Some(owner) => ftl.recovered_unit(owner, map)? == Some(ppn.into()),
                     None => false,
@@ -510,7 +550,7 @@ impl<N: Nand> Ftl<N> {
                 self.store.count_recovered_page_valid(ppn);
             }
             (false, false) => {
-                self.store.note_maybe_invalid_page(ppn)?;
+                self.store.write_note_of_maybe_invalid_page(ppn)?;
                 self.validity.invalidate(ppn);
                 // In a block with a failed program, only readable pages were counted.
                 if !self.store.nand().has_failed_program(block) || self.read_oob_if_readable(ppn)?.is_some() {

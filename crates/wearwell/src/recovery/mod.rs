@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::address::{Lpn, OptionalAddress, Ppn, Unit};
+use crate::address::{Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::design::Persistence;
 use crate::error::Result;
 use crate::ftl::Ftl;
@@ -40,7 +40,7 @@ pub struct RecoveryReport {
     pub battery_programs: u64,
     /// Number of pages read on battery power: map pages to be updated, and pages that GC copied; also counted in
     /// `page_and_spare_reads`.
-    pub battery_reads: u64,
+    pub battery_page_reads: u64,
     /// Number of logical pages mapped after recovery; `None` if the map survived in RAM or remains on flash, so that
     /// recovery counted nothing.
     pub mapped_pages: Option<u64>,
@@ -48,17 +48,19 @@ pub struct RecoveryReport {
     pub steps: RecoveryStepCosts,
 }
 
-/// Newest version of the page of each owner (LPN or metadata page number) that recovery has found so far: its PPN and
-/// sequence number, by owner.
+/// Table of the newest flash page that recovery has found so far for each owner (logical page or metadata page): its
+/// PPN and sequence number, by owner number.
 pub(crate) struct NewestPageVersions {
-    /// Newest flash page found of each owner, by owner; [`Ppn::NONE`] if none was found.
+    /// For each owner (logical page or metadata page, by its number), the newest flash page found; [`Ppn::NONE`] if
+    /// none was found.
     pub(crate) ppn_of_owner: Vec<Ppn>,
-    /// Sequence number of the newest version found of each owner's page, by owner.
+    /// For each owner (logical page or metadata page, by its number), the sequence number of the newest version found;
+    /// 0 if none was found.
     sequence_of_owner: Vec<u64>,
 }
 
 impl NewestPageVersions {
-    /// Creates the table for `owners` owners, of which no page was found yet.
+    /// Creates the table for `owners` owners (logical pages or metadata pages, numbered from 0). No page is known yet.
     pub(crate) fn new(owners: usize) -> Self {
         Self { ppn_of_owner: vec![Ppn::NONE; owners], sequence_of_owner: vec![0; owners] }
     }
@@ -90,7 +92,7 @@ pub(crate) fn apply_reverse_map_entries(
         for lpn in entry.tombstoned_lpns() {
             newest.record_if_newer(lpn.0, Ppn::NONE, entry.sequence_number);
         }
-        if let Some(place) = entry.bound_ppn
+        if let Some(place) = entry.mapped_ppn
             && (1..entry.sequence_number).contains(&program_sequence_by_ppn[place.index()])
         {
             newest.record_if_newer(entry.lpn.0, place, entry.sequence_number);
@@ -99,7 +101,7 @@ pub(crate) fn apply_reverse_map_entries(
     let mut bound = vec![false; newest.ppn_of_owner.len()];
     for entry in entries {
         let lpn = entry.lpn.index();
-        bound[lpn] |= entry.bound_ppn == Some(newest.ppn_of_owner[lpn])
+        bound[lpn] |= entry.mapped_ppn == Some(newest.ppn_of_owner[lpn])
             && entry.sequence_number == newest.sequence_of_owner[lpn];
     }
     bound
@@ -119,7 +121,7 @@ impl<N: Nand> Ftl<N> {
                 report.mapped_pages = Some(self.rebuild_from_pages_and_reverse_map(&mut report.steps)?);
             }
             Persistence::NvramMap => {
-                if !self.rebuild_by_recovery_notes(&mut report.steps)? {
+                if !self.rebuild_by_nvram_validity_notes(&mut report.steps)? {
                     report.mapped_pages = Some(self.rebuild_from_nvram_map(&mut report.steps)?);
                 }
             }
@@ -127,7 +129,7 @@ impl<N: Nand> Ftl<N> {
             Persistence::BatteryFlush => {
                 self.save_ram_on_battery()?;
                 report.battery_programs = self.store.stats.total_programs() - before.total_programs();
-                report.battery_reads = self.store.stats.total_reads() - before.total_reads();
+                report.battery_page_reads = self.store.stats.total_reads() - before.total_reads();
                 if self.has_content_mechanism_with_state() {
                     report.mapped_pages = Some(self.rebuild_from_translation_pages(&mut report.steps)?);
                 } else {
@@ -158,13 +160,13 @@ impl<N: Nand> Ftl<N> {
         }
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         stage.recycler.clear_fingerprint_store_after_power_loss();
-        let mut candidates = stage.recycler.pages_to_reload();
+        let mut candidates = stage.recycler.dead_pages_to_reload_after_restart();
         candidates.retain(|&ppn| !stage.is_too_old_to_revive(&self.store, ppn));
         for ppn in candidates {
             let oob = self.store.read_spare(ppn, Cause::Recovery)?;
             stage.recycler.load_dead_page_after_restart(ppn, oob.fingerprint);
         }
-        stage.recycler.remove_unloaded_pages_from_history(|ppn| self.store.owner_in_oob(ppn));
+        stage.recycler.remove_pages_outside_store_from_history(|ppn| self.store.owner_in_oob(ppn));
         Ok(())
     }
 
@@ -197,7 +199,7 @@ impl<N: Nand> Ftl<N> {
             RamBitmap::saved_copy_page_count(self.store.geometry()),
         )?;
         while self.mapping.has_unwritten_changes() {
-            self.write_back()?;
+            self.write_back_ram_state()?;
             self.make_room_in_metadata_stream(
                 Stream::Validity,
                 RamBitmap::saved_copy_page_count(self.store.geometry()),
@@ -217,16 +219,16 @@ impl<N: Nand> Ftl<N> {
         if self.validity.is_on_flash() {
             self.report_opened_blocks_to_validity();
             for (kind, page) in self.store.take_interrupted_pages() {
-                self.supersede_completed_page(kind, page)?;
+                self.supersede_page_of_interrupted_program(kind, page)?;
             }
         }
-        self.write_back()
+        self.write_back_ram_state()
     }
 
-    /// Supersedes a page that was programmed completely although power was lost during its program, so that RAM does
-    /// not know it: marks a data page as invalid, and writes a newer version of a translation page, which recovery
-    /// would otherwise take for the newest.
-    fn supersede_completed_page(&mut self, kind: PageKind, page: Ppn) -> Result<()> {
+    /// Handles a page that was programmed completely although power was lost during its program, so that RAM does not
+    /// know it: marks a data page as invalid. Of a translation page it writes a newer version, because recovery would
+    /// otherwise take the unknown page for the newest.
+    fn supersede_page_of_interrupted_program(&mut self, kind: PageKind, page: Ppn) -> Result<()> {
         match kind {
             PageKind::Data => self.validity.invalidate(page),
             PageKind::Translation => {
@@ -245,8 +247,8 @@ impl<N: Nand> Ftl<N> {
             | PageKind::Delta
             | PageKind::Chunk
             | PageKind::RemapLog
-            | PageKind::Head
-            | PageKind::Tail => {}
+            | PageKind::BlockHead
+            | PageKind::BlockTail => {}
         }
         Ok(())
     }
@@ -262,15 +264,15 @@ impl<N: Nand> Ftl<N> {
             | PageKind::Chunk
             | PageKind::RemapLog
             | PageKind::Validity
-            | PageKind::Head
-            | PageKind::Tail => unreachable!("a flat map with validity in RAM writes data pages only"),
+            | PageKind::BlockHead
+            | PageKind::BlockTail => unreachable!("a flat map with validity in RAM writes data pages only"),
         })?;
         if let Some(sharing) = &mut self.sharing {
             sharing.drop_ram_state();
         }
         let AnyMapping::Flat(flat) = &mut self.mapping else { unreachable!("OOB scans rebuild flat maps") };
         for (lpn, place) in data.ppn_of_owner.iter().enumerate() {
-            flat.set(Lpn(lpn as u32), place.to_option().map(Unit::from));
+            flat.set(Lpn(lpn as u32), place.to_option().map(StoredUnit::from));
         }
         Ok(self
             .rebuild_validity_from_ppns(data.ppn_of_owner.into_iter().filter_map(OptionalAddress::to_option)))
@@ -296,8 +298,8 @@ impl<N: Nand> Ftl<N> {
             | PageKind::Delta
             | PageKind::Chunk
             | PageKind::Validity
-            | PageKind::Head
-            | PageKind::Tail => unreachable!("not a part of such designs"),
+            | PageKind::BlockHead
+            | PageKind::BlockTail => unreachable!("not a part of such designs"),
         })?;
         let log_pages: Vec<(u32, Ppn)> = log_pages.into_iter().map(|(id, (_, ppn))| (id, ppn)).collect();
         let sharing = self.sharing.as_mut().expect("only sharing records entries");
@@ -329,7 +331,7 @@ impl<N: Nand> Ftl<N> {
         };
         let mut mapped = 0;
         for (lpn, place) in (0..).map(Lpn).zip(&newest.ppn_of_owner) {
-            flat.set(lpn, place.to_option().map(Unit::from));
+            flat.set(lpn, place.to_option().map(StoredUnit::from));
             let Some(ppn) = place.to_option() else { continue };
             mapped += 1;
             if validity.is_valid(ppn) {
@@ -339,24 +341,24 @@ impl<N: Nand> Ftl<N> {
                 store.count_recovered_page_valid(ppn);
             }
             if bound[lpn.index()] {
-                sharing.mark_bound(lpn);
+                sharing.mark_mapped_without_program(lpn);
             }
         }
         mapped
     }
 
-    /// Marks in the reverse map the entries of binds that newer writes or binds of the logical page have superseded.
+    /// Marks in the reverse map the entries whose logical page was written or mapped to another page since.
     fn mark_superseded_entries(&mut self, entries: &[ReverseMapEntry]) {
         let Self { mapping, sharing, store, .. } = self;
         let Some(sharing) = sharing else { return };
         for entry in entries
             .iter()
-            .filter(|entry| !sharing.liveness_of(mapping, entry).is_bind_live)
+            .filter(|entry| !sharing.liveness_of(mapping, entry).is_mapping_live)
             .copied()
             .collect::<Vec<_>>()
         {
-            if let Some(place) = entry.bound_ppn {
-                sharing.reverse_map.mark_bind_superseded(store, entry.lpn, place);
+            if let Some(place) = entry.mapped_ppn {
+                sharing.reverse_map.mark_mapping_superseded(store, entry.lpn, place);
             }
         }
     }
@@ -373,8 +375,8 @@ impl<N: Nand> Ftl<N> {
             | PageKind::Chunk
             | PageKind::RemapLog
             | PageKind::Validity
-            | PageKind::Head
-            | PageKind::Tail => {}
+            | PageKind::BlockHead
+            | PageKind::BlockTail => {}
         })?;
         if let Some(stage) = &mut self.delta {
             stage.reset_after_power_loss(&self.store);
@@ -456,7 +458,7 @@ mod tests {
     };
     use crate::gc::GcOptions;
     use crate::mapping::{DemandPagedMapOptions, JournalOptions};
-    use crate::nand::{Geometry, RetainedFields, SimNand};
+    use crate::nand::{Geometry, RetainedPageFields, SimNand};
     use crate::validity::{GeckoOptions, MergeMode};
 
     /// Number of logical pages of the tested devices.
@@ -480,7 +482,7 @@ mod tests {
         let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
         let options = RecycleOptions {
             capacity_entries: Some(16),
-            counts_store_comparisons: false,
+            counts_scan_comparisons: false,
             ..Default::default()
         };
         let recycle = RecyclingPart { options, must_verify_hits: true };
@@ -501,7 +503,7 @@ mod tests {
     }
 
     /// Creates a small flash medium of 960 pages, with the NVRAM that `parts` needs.
-    fn new_medium(parts: &Parts, retain: RetainedFields) -> SimNand {
+    fn new_medium(parts: &Parts, retain: RetainedPageFields) -> SimNand {
         let geometry = Geometry {
             channels: 1,
             dies_per_channel: 1,
@@ -516,8 +518,8 @@ mod tests {
         SimNand::new(geometry, retain).with_nvram(nvram_bytes)
     }
 
-    /// Executes request `number` of a workload that repeats some contents, writes other contents as descriptors, and
-    /// writes a few pages often.
+    /// Executes request `number` of a workload that repeats some contents and writes a few pages often. Contents are
+    /// given as descriptors (fingerprint and sizes), not as bytes.
     fn execute_request(ftl: &mut Ftl<SimNand>, held: &mut [Option<Fingerprint>], number: u64) {
         let draw = mix_bits(number);
         let lpn =
@@ -547,14 +549,14 @@ mod tests {
         }
     }
 
-    /// Bug: in simulations without bytes, pages of chunks had no directory, and those of deltas lost theirs. Recovery
-    /// then refused the map or, of deltas, took the version before the delta for the newest.
+    /// Fixed bug: in simulations without page bytes, chunk pages had no directory, and delta pages lost their
+    /// directory. Recovery then rejected the map, or restored the version of a logical page before its newest delta.
     #[test]
     fn pages_stored_as_content_descriptors_survive_a_power_loss() {
-        let without_bytes = RetainedFields { keeps_data_bytes: false, ..RetainedFields::ALL };
+        let without_bytes = RetainedPageFields { keeps_data_bytes: false, ..RetainedPageFields::ALL };
         for (name, parts) in delta_and_chunk_designs() {
             assert!(parts.recovery_reads_packed_pages(), "{name}");
-            let recovered = [without_bytes, RetainedFields::ALL].map(|retain| {
+            let recovered = [without_bytes, RetainedPageFields::ALL].map(|retain| {
                 let mut ftl = Ftl::new(new_medium(&parts, retain), LOGICAL_PAGES, &parts).expect("it fits");
                 let mut held = vec![None; LOGICAL_PAGES as usize];
                 for loss in 0..40 {

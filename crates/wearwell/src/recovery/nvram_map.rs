@@ -3,10 +3,10 @@
 //!
 //! If the map is on flash, NVRAM holds the entries that are newer than their translation pages; of each translation
 //! page the newest version is used. The OOB of all pages gives block states and sequence numbers. Page validity follows
-//! from the map. If it is stored on flash, it is compared with the map block by block, and receives the differences:
-//! reports that were still in its buffer, and pages that were revived. The referrers of a page that another logical
-//! page wrote follow from the map. Deltas and chunk directories are read from their pages. State that only helps later
-//! writes (history of dead pages, access counts, content index) starts empty.
+//! from the map. If page validity is stored on flash, it is compared with the map block by block, and the differences
+//! are written to it: invalid pages that were still in its buffer, and pages that were revived. The map also shows
+//! which logical pages share a flash page. Deltas and chunk directories are read from their pages. State that only
+//! helps later writes (history of dead pages, access counts, content index) starts empty.
 //!
 //! The price is one bit per page of RAM during recovery. A map on flash is read page by page, once, or twice if chunks
 //! have to be known before their members are mapped.
@@ -19,9 +19,9 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::RecoveryStepCosts;
-use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
+use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, StoredUnit, is_flash_page};
 use crate::content::compress::directory::{CHUNK_DIRECTORY_BYTES, ChunkDirectory, RecoveredChunks};
-use crate::content::compress::unit_count;
+use crate::content::compress::stored_unit_count;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, DemandPagedMap};
@@ -70,16 +70,16 @@ impl<N: Nand> Ftl<N> {
         let (mapped, bases) = self.rebuild_state_of_mapped_pages(&scanned.data_pages)?;
         let content = self.load_nvram_content_records()?;
         if self.delta.is_some() {
-            let recorded = self.store.keeps_recovery_notes().then_some(&content.delta_ppn_by_lpn);
+            let recorded = self.store.keeps_nvram_validity_notes().then_some(&content.delta_ppn_by_lpn);
             self.rebuild_deltas(scanned.delta_pages, recorded, |_, lpn| Ok(bases.get(&lpn).copied()))?;
         }
-        self.correct_content_records(&content)?;
+        self.repair_content_records(&content)?;
         if let Some(on_flash) = on_flash {
             let derived = std::mem::replace(&mut self.validity, on_flash);
             self.run_counted_step(&mut steps.restore_validity_buffer, |ftl| ftl.correct_validity(&derived))?;
         }
         // The scan may have opened a block again that is not noted as open.
-        self.store.renew_known_validity_note()?;
+        self.store.advance_validity_known_until_sequence()?;
         Ok(mapped)
     }
 
@@ -141,7 +141,7 @@ impl<N: Nand> Ftl<N> {
                 match (is_invalid, derived.is_valid(ppn)) {
                     (true, true) => self.validity.revive(ppn),
                     (false, false) => {
-                        self.store.note_maybe_invalid_page(ppn)?;
+                        self.store.write_note_of_maybe_invalid_page(ppn)?;
                         self.validity.invalidate(ppn);
                     }
                     (true, false) | (false, true) => {}
@@ -177,7 +177,7 @@ impl<N: Nand> Ftl<N> {
                 self.validity.record_block_opened(block);
             }
         }
-        self.validity.drop_reports_to_be_repeated(&mut self.store)
+        self.validity.drop_invalid_page_reports_to_be_repeated(&mut self.store)
     }
 
     /// Surveys the flash, and returns the pages found, by kind. Of each translation page, only the newest version is
@@ -201,7 +201,7 @@ impl<N: Nand> Ftl<N> {
             }
             PageKind::Validity => scanned.validity_pages.push(ppn),
             // Designs with the map in NVRAM have no pages of these kinds; garbage collection will erase them.
-            PageKind::RemapLog | PageKind::Head | PageKind::Tail => {}
+            PageKind::RemapLog | PageKind::BlockHead | PageKind::BlockTail => {}
         })?;
         Ok(scanned)
     }
@@ -211,7 +211,7 @@ impl<N: Nand> Ftl<N> {
     fn reload_map(&mut self, scanned: &ScannedPages) -> Result<()> {
         let Self { mapping, store, compression, .. } = self;
         let pages = store.geometry().pages();
-        let units = unit_count(pages, compression.is_some());
+        let units = stored_unit_count(pages, compression.is_some());
         match mapping {
             AnyMapping::Flat(flat) => flat.reload_from_nvram(store, |unit| {
                 if is_flash_page(unit, pages) {
@@ -238,7 +238,7 @@ impl<N: Nand> Ftl<N> {
     /// member of a compressed chunk), and the bind mark if entries have one. Reads the whole map if it is on flash.
     fn for_each_mapped_lpn(
         &mut self,
-        mut visit: impl FnMut(&mut Self, Lpn, Unit) -> Result<()>,
+        mut visit: impl FnMut(&mut Self, Lpn, StoredUnit) -> Result<()>,
     ) -> Result<()> {
         if let AnyMapping::Flat(_) = &self.mapping {
             return (0..self.logical_pages).map(Lpn).try_for_each(|lpn| {
@@ -247,7 +247,7 @@ impl<N: Nand> Ftl<N> {
             });
         }
         for id in 0..self.mapping.as_demand_paged().map_or(0, DemandPagedMap::translation_pages) {
-            for (lpn, entry) in self.mapped_entries_of_page(id)? {
+            for (lpn, entry) in self.mapped_entries_of_translation_page(id)? {
                 visit(self, lpn, entry)?;
             }
         }
@@ -256,7 +256,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the mapped logical pages of the translation page `id`, each with its map entry. A map entry in RAM
     /// replaces the entry on flash, because it is newer.
-    fn mapped_entries_of_page(&mut self, id: u32) -> Result<Vec<(Lpn, Unit)>> {
+    fn mapped_entries_of_translation_page(&mut self, id: u32) -> Result<Vec<(Lpn, StoredUnit)>> {
         let Self { mapping, store, .. } = self;
         let cached = mapping.as_demand_paged().expect("only a map on flash has translation pages");
         let mut page = vec![0xff; store.geometry().page_bytes as usize];
@@ -264,7 +264,7 @@ impl<N: Nand> Ftl<N> {
             store.read(place, &mut page, Cause::Recovery)?;
         }
         let newest = |(lpn, entry)| (lpn, cached.cached_entry(lpn).unwrap_or(entry));
-        let mapped = cached.decode_entries_with_bind_marks(id, &page).map(newest);
+        let mapped = cached.decode_entries_with_marks(id, &page).map(newest);
         Ok(mapped.filter(|(_, unit)| unit.to_option().is_some()).collect())
     }
 
@@ -300,10 +300,10 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the chunk members to which logical pages are mapped, once for each of these logical pages. Reads the
     /// whole map if it is on flash.
-    fn mapped_chunk_members(&mut self) -> Result<Vec<Unit>> {
+    fn mapped_chunk_members(&mut self) -> Result<Vec<StoredUnit>> {
         let (mut members, pages) = (Vec::new(), self.store.geometry().pages());
         self.for_each_mapped_lpn(|ftl, _, entry| {
-            let unit = ftl.store.unit_of_entry(entry);
+            let unit = ftl.store.unit_named_by_map_entry(entry);
             members.extend(Some(unit).filter(|&unit| !is_flash_page(unit, pages)));
             Ok(())
         })?;
@@ -312,7 +312,11 @@ impl<N: Nand> Ftl<N> {
 
     /// Rebuilds the table of compressed chunks from the `members` to which logical pages are mapped and the chunks
     /// `found` on flash.
-    pub(super) fn rebuild_chunk_table(&mut self, members: Vec<Unit>, found: RecoveredChunks) -> Result<()> {
+    pub(super) fn rebuild_chunk_table(
+        &mut self,
+        members: Vec<StoredUnit>,
+        found: RecoveredChunks,
+    ) -> Result<()> {
         let Some(stage) = &mut self.compression else { return Ok(()) };
         stage.rebuild_chunk_table(members.into_iter(), found)?;
         let chunk_pages: Vec<Ppn> = stage.pages_of_all_chunks().collect();
@@ -329,7 +333,7 @@ impl<N: Nand> Ftl<N> {
         let mut members = std::collections::BTreeSet::new();
         self.for_each_mapped_lpn(|ftl, lpn, entry| {
             mapped += 1;
-            let unit = ftl.store.unit_of_entry(entry);
+            let unit = ftl.store.unit_named_by_map_entry(entry);
             let is_first = if is_flash_page(unit, ftl.store.geometry().pages()) {
                 require_data_page(lpn, unit, data)?;
                 if ftl.delta.is_some() {
@@ -339,7 +343,7 @@ impl<N: Nand> Ftl<N> {
             } else {
                 members.insert(unit)
             };
-            ftl.adopt_referrer(lpn, entry, is_first)
+            ftl.restore_referrer(lpn, entry, is_first)
         })?;
         Ok((mapped, bases))
     }
@@ -355,31 +359,39 @@ impl<N: Nand> Ftl<N> {
         true
     }
 
-    /// Adds the logical page `lpn` as referrer of the unit that its map entry `entry` names; `is_first` if the unit had
-    /// none. Whether a bind mapped `lpn` follows from the bind mark of the entry or, if entries have no marks, from
-    /// whether another logical page wrote the unit.
-    pub(super) fn adopt_referrer(&mut self, lpn: Lpn, entry: Unit, is_first: bool) -> Result<()> {
-        let unit = self.store.unit_of_entry(entry);
-        let is_bound = entry != unit || self.writer_of(unit) != lpn;
+    /// Adds the logical page `lpn` as referrer of the unit (flash page or chunk member) that its map entry `entry`
+    /// names; `is_first` if the unit had none. `lpn` counts as mapped without a program if its entry has the bind mark.
+    /// On a device without bind marks, it does if another logical page wrote the unit.
+    pub(super) fn restore_referrer(&mut self, lpn: Lpn, entry: StoredUnit, is_first: bool) -> Result<()> {
+        let unit = self.store.unit_named_by_map_entry(entry);
+        let is_mapped_without_program = entry != unit || self.lpn_that_wrote(unit) != lpn;
         // If pages are shared, the reverse map also records the owners of revived pages.
         if let Some(stage) = &mut self.recycle
             && self.sharing.is_none()
-            && is_bound
+            && is_mapped_without_program
         {
             stage.recycler.set_recovered_owner(Ppn(unit.0), lpn);
         }
-        let is_legal_mark = is_bound == (entry != unit) || !self.store.keeps_recovery_notes();
+        let is_legal_mark =
+            is_mapped_without_program == (entry != unit) || !self.store.keeps_nvram_validity_notes();
         let can_share = if let Some(sharing) = &mut self.sharing {
             is_legal_mark
-                && sharing.adopt_referrer(&self.mapping, &mut self.store, lpn, unit, is_bound, is_first)?
+                && sharing.restore_referrer(
+                    &self.mapping,
+                    &mut self.store,
+                    lpn,
+                    unit,
+                    is_mapped_without_program,
+                    is_first,
+                )?
         } else {
             let is_page = is_flash_page(unit, self.store.geometry().pages());
-            is_legal_mark && is_first && (!is_bound || (self.recycle.is_some() && is_page))
+            is_legal_mark && is_first && (!is_mapped_without_program || (self.recycle.is_some() && is_page))
         };
         if can_share {
             return Ok(());
         }
-        let writer = self.writer_of(unit);
+        let writer = self.lpn_that_wrote(unit);
         let fault = if is_first {
             format!("which was written for logical page {writer} and cannot be shared in this design")
         } else {
@@ -394,7 +406,7 @@ impl<N: Nand> Ftl<N> {
 
 impl<N: Nand> Ftl<N> {
     /// Returns the logical page whose write was stored as `unit` (physical page or member of a compressed chunk).
-    fn writer_of(&self, unit: Unit) -> Lpn {
+    fn lpn_that_wrote(&self, unit: StoredUnit) -> Lpn {
         match &self.compression {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => stage.writer_lpn_of(unit),
             _ => self.store.owner_in_oob(Ppn(unit.0)),
@@ -403,7 +415,7 @@ impl<N: Nand> Ftl<N> {
 }
 
 /// Checks that the flash page `unit`, to which `lpn` is mapped, is among the pages of host data in `data`.
-fn require_data_page(lpn: Lpn, unit: Unit, data: &PageSet) -> Result<()> {
+fn require_data_page(lpn: Lpn, unit: StoredUnit, data: &PageSet) -> Result<()> {
     if data.contains(Ppn(unit.0)) {
         return Ok(());
     }

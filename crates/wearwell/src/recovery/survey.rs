@@ -11,7 +11,7 @@ use crate::address::{BlockId, Ppn};
 use crate::design::RecoveryBlockScan;
 use crate::error::{Error, Result};
 use crate::nand::{Nand, NandError, Oob, PageKind};
-use crate::store::{FoundBlock, HeadPage, HeadReadResult};
+use crate::store::{FoundBlock, HeadPage, HeadPageReadResult};
 
 /// OOB fields of a readable flash page that recovery uses: kind, owner and sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +55,7 @@ impl<N: Nand> Ftl<N> {
             }
             RecoveryBlockScan::HeadTail => self.survey_heads_and_tails(steps, &mut visit_page)?,
         }
-        self.store.swap_open_blocks_if_host_has_more_pages();
+        self.store.give_gc_the_emptier_open_blocks();
         let policy = self.collector.options.policy;
         self.set_victim_policy(policy);
         Ok(())
@@ -71,20 +71,20 @@ impl<N: Nand> Ftl<N> {
         let blocks = self.store.geometry().blocks();
         let mut found = vec![FoundBlock::default(); blocks as usize];
         let (mut heads, mut to_scan) = (Vec::new(), Vec::new());
-        self.run_counted_step(&mut steps.find_blocks, |ftl| {
+        self.run_counted_step(&mut steps.find_blocks_in_use, |ftl| {
             for block in
                 (0..blocks).map(BlockId).filter(|&block| !ftl.store.nand().is_bad(block)).collect::<Vec<_>>()
             {
                 match ftl.store.read_head_page(block)? {
-                    HeadReadResult::Erased => {}
-                    HeadReadResult::Unreadable => to_scan.push(block),
-                    HeadReadResult::Intact(head) => heads.push(head),
+                    HeadPageReadResult::Erased => {}
+                    HeadPageReadResult::Unreadable => to_scan.push(block),
+                    HeadPageReadResult::Intact(head) => heads.push(head),
                 }
             }
             Ok(())
         })?;
         heads.sort_unstable_by_key(|head| head.head_program_sequence);
-        self.run_counted_step(&mut steps.read_tails, |ftl| {
+        self.run_counted_step(&mut steps.list_pages_from_tail_pages, |ftl| {
             for head in &heads {
                 match ftl.visit_tail_entries(head, visit_page)? {
                     Some(block) => found[head.block.index()] = block,
@@ -93,7 +93,7 @@ impl<N: Nand> Ftl<N> {
             }
             Ok(())
         })?;
-        self.run_counted_step(&mut steps.scan_open_blocks, |ftl| {
+        self.run_counted_step(&mut steps.list_pages_from_spare_areas, |ftl| {
             for &block in &to_scan {
                 found[block.index()] =
                     ftl.scan_block(block, &mut |ppn, oob| visit_unless_head_or_tail(ppn, oob, visit_page))?;
@@ -139,8 +139,8 @@ impl<N: Nand> Ftl<N> {
         self.scan_block(block, &mut |ppn, oob| visit_unless_head_or_tail(ppn, oob, visit_page))
     }
 
-    /// Registers the state of a block that recovery found with the block table. Erases the block if pages are
-    /// programmed but none is readable.
+    /// Enters into the block table the state of a block as recovery found it. Erases the block if pages are programmed
+    /// but none is readable.
     fn register_found_block(&mut self, block: BlockId, found: FoundBlock) -> Result<()> {
         if found.programmed_pages > 0 && found.kind.is_none() {
             return self.store.erase_unreadable_block(block);
@@ -164,8 +164,8 @@ impl<N: Nand> Ftl<N> {
                 Ok(Some(oob)) => {
                     // A head page names the kind of the pages after it.
                     let of_pages = match oob.kind {
-                        PageKind::Head => PageKind::from_block_kind_code(oob.owner),
-                        PageKind::Tail => found.kind,
+                        PageKind::BlockHead => PageKind::from_block_kind_code(oob.owner),
+                        PageKind::BlockTail => found.kind,
                         kind => Some(kind),
                     };
                     found.kind = of_pages.or(found.kind);

@@ -1,17 +1,18 @@
-//! Reference counts: how many logical pages refer to a stored unit (a page or a member of a compressed chunk).
+//! Reference counts: how many logical pages refer to a stored unit (a flash page, or a member of a compressed chunk).
 //!
-//! Nearly all stored pages have one referrer, so both forms store only the referrers beyond the first: programming a
-//! page needs no access here. A dense table of four bits per page (Remap-SSD, section 4.6) costs half a byte per page
-//! and one access per release. A sparse map costs memory only for shared units, and also counts members of compressed
-//! chunks, whose numbers are greater than the last page number. Counts saturate at [`MAX_REFERRERS`]: a further bind
-//! must become a write.
+//! There are two forms: a dense table and a sparse map. Nearly all stored pages have one referrer, so both forms store
+//! only the referrers beyond the first: programming a page needs no access here. The dense table has four bits per page
+//! (Remap-SSD, section 4.6). It costs half a byte per page, and one access when a logical page stops referring to a
+//! page. The sparse map costs memory only for units with several referrers. It also counts members of compressed
+//! chunks, whose numbers are greater than the last page number. Counts are limited to [`MAX_REFERRERS`]. If a unit has
+//! as many referrers, a further page of equal content must be written instead of mapped to it.
 //!
 //! Invariant: a unit without referrers counts zero extra referrers.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use crate::address::Unit;
+use crate::address::StoredUnit;
 use crate::tables::DenseTable;
 
 /// Maximum number of logical pages that may be mapped to one unit (a physical page or a member of a compressed chunk).
@@ -37,9 +38,10 @@ pub struct ReferenceCounts {
     extra_referrers_by_page: DenseTable<u8>,
     /// For each unit that has at least two referrers (logical pages mapped to it) and is not in the dense table: the
     /// number of its referrers beyond the first.
-    extra_referrers_by_unit: HashMap<Unit, u8, FxBuildHasher>,
-    /// Number of physical pages whose referrers are counted in the dense table; 0 in the sparse form.
-    densely_counted_pages: u32,
+    extra_referrers_by_unit: HashMap<StoredUnit, u8, FxBuildHasher>,
+    /// Number of physical pages whose referrers are counted in the dense table (array of four bits per page); 0 in the
+    /// sparse form.
+    pages_in_dense_table: u32,
 }
 
 impl ReferenceCounts {
@@ -49,14 +51,14 @@ impl ReferenceCounts {
         Self {
             extra_referrers_by_page: DenseTable::zeroed(dense_pages.div_ceil(2) as usize),
             extra_referrers_by_unit: HashMap::default(),
-            densely_counted_pages: dense_pages as u32,
+            pages_in_dense_table: dense_pages as u32,
         }
     }
 
     /// Returns the number of referrers of `unit` (logical pages mapped to it) beyond the first.
     #[inline]
-    pub fn referrers_beyond_first(&self, unit: Unit) -> u32 {
-        if unit.0 < self.densely_counted_pages {
+    pub fn referrers_beyond_first(&self, unit: StoredUnit) -> u32 {
+        if unit.0 < self.pages_in_dense_table {
             return (self.extra_referrers_by_page.get(unit.index() / 2) >> Self::bit_offset_in_byte(unit) & 15)
                 as u32;
         }
@@ -65,28 +67,28 @@ impl ReferenceCounts {
 
     /// Returns the position of the four bits of `unit` in its byte of the dense table.
     #[inline]
-    fn bit_offset_in_byte(unit: Unit) -> u32 {
+    fn bit_offset_in_byte(unit: StoredUnit) -> u32 {
         4 * (unit.0 & 1)
     }
 
     /// Returns whether one more logical page may be mapped to `unit`, that is, whether the unit has fewer than
     /// [`MAX_REFERRERS`] referrers.
     #[inline]
-    pub fn can_add_referrer(&self, unit: Unit) -> bool {
+    pub fn can_add_referrer(&self, unit: StoredUnit) -> bool {
         self.referrers_beyond_first(unit) + 1 < MAX_REFERRERS
     }
 
     /// Counts one more logical page that is mapped to `unit`, which has at least one referrer already.
     #[inline]
-    pub fn add_referrer(&mut self, unit: Unit) {
+    pub fn add_referrer(&mut self, unit: StoredUnit) {
         assert!(self.can_add_referrer(unit), "unit {unit} has {MAX_REFERRERS} referrers already");
         self.set_extra_referrers(unit, self.referrers_beyond_first(unit) + 1);
     }
 
-    /// Counts one logical page less that is mapped to `unit`; returns `true` if another logical page is still mapped to
-    /// it.
+    /// Decrements the number of logical pages that are mapped to `unit` (physical page or chunk member). Returns `true`
+    /// if the number is still above zero.
     #[inline]
-    pub fn remove_referrer_leaves_others(&mut self, unit: Unit) -> bool {
+    pub fn remove_referrer_and_check_others_remain(&mut self, unit: StoredUnit) -> bool {
         let extra = self.referrers_beyond_first(unit);
         if extra > 0 {
             self.set_extra_referrers(unit, extra - 1);
@@ -97,7 +99,7 @@ impl ReferenceCounts {
     /// Moves the reference count of the unit (physical page or chunk member) `from` to the unit `to`, after GC moved
     /// the content.
     #[inline]
-    pub fn move_reference_count(&mut self, from: Unit, to: Unit) {
+    pub fn move_reference_count(&mut self, from: StoredUnit, to: StoredUnit) {
         let extra = self.referrers_beyond_first(from);
         if extra > 0 {
             self.set_extra_referrers(from, 0);
@@ -106,8 +108,8 @@ impl ReferenceCounts {
     }
 
     /// Sets the number of referrers of `unit` beyond the first, in the dense table or in the hash map.
-    fn set_extra_referrers(&mut self, unit: Unit, extra: u32) {
-        if unit.0 < self.densely_counted_pages {
+    fn set_extra_referrers(&mut self, unit: StoredUnit, extra: u32) {
+        if unit.0 < self.pages_in_dense_table {
             let shift = Self::bit_offset_in_byte(unit);
             let byte = self.extra_referrers_by_page.get(unit.index() / 2);
             self.extra_referrers_by_page
@@ -125,7 +127,8 @@ impl ReferenceCounts {
         self.extra_referrers_by_unit.clear();
     }
 
-    /// Returns the bytes of controller RAM of the counts of shared units, about six per unit; 0 in the dense form.
+    /// Returns the bytes of controller RAM of the reference counts in the sparse form (hash map), about six per unit
+    /// with several referrers; 0 in the dense form.
     pub(crate) fn sparse_ram_bytes(&self) -> u64 {
         6 * self.extra_referrers_by_unit.len() as u64
     }

@@ -1,21 +1,22 @@
-//! Sharing: several logical pages are mapped to one stored page.
+//! Sharing of stored pages: several logical pages are mapped to one stored page.
 //!
 //! A *bind* maps a logical page to stored content without a program. Both deduplication and the host's remap command
 //! (Remap-SSD) end in `Ftl::bind`: one entry in the reverse map (the commit point), one change of the map, one
-//! reference more. A bind that cannot be recorded, or that would give a page too many referrers, is *demoted*: the
-//! caller writes instead, which only the counters show.
+//! reference more. A bind is *demoted* if it cannot be recorded, or if it would give a page too many referrers: then
+//! the caller writes instead, which only the counters show.
 //!
-//! The price: a page may still be needed after the logical page in its OOB was mapped elsewhere. So no component may
+//! The cost: a page may still be needed after the logical page in its OOB was mapped elsewhere. So no component may
 //! take the OOB as proof of the referrers (GC and recovery query the reverse map), and an overwrite invalidates a page
 //! only if it removes the last referrer.
 //!
-//! Invariants: the reference count of a page equals the logical pages mapped to it. A logical page is marked *bound*
-//! exactly while its place was given by a reverse-map entry. The content index contains valid pages only.
+//! Invariants: the reference count of a page equals the number of logical pages mapped to it. A logical page is marked
+//! as mapped without a program exactly while a reverse-map entry gave it its present flash page. The content index
+//! contains valid pages only.
 
 pub mod counts;
 pub mod reverse_map;
 
-use crate::address::{BlockId, Lpn, Ppn, Unit};
+use crate::address::{BlockId, Lpn, Ppn, StoredUnit};
 use crate::content::dedup::{ContentIndex, DedupOptions};
 use crate::data::Fingerprint;
 use crate::error::Result;
@@ -25,7 +26,7 @@ use crate::sharing::counts::{ReferenceCountForm, ReferenceCounts};
 use crate::sharing::reverse_map::{
     AnyReverseMap, EntryLayout, EntryLiveness, RemapCommand, ReverseMap, ReverseMapEntry, ReverseMapKind,
 };
-use crate::store::Store;
+use crate::store::FlashPageStore;
 use crate::tables::PageSet;
 use crate::tables::prefetch::load_into_cpu_cache;
 
@@ -47,20 +48,24 @@ pub struct SharingOptions {
 impl SharingOptions {
     /// Returns the layout of reverse-map entries: with a third word if remap commands are atomic.
     fn entry_layout(&self) -> EntryLayout {
-        if self.has_atomic_remap_commands { EntryLayout::WithCommand } else { EntryLayout::WithoutCommand }
+        if self.has_atomic_remap_commands {
+            EntryLayout::WithRemapCommand
+        } else {
+            EntryLayout::WithoutRemapCommand
+        }
     }
 }
 
-/// State of sharing (several logical pages mapped to one physical page): reference counts, reverse map, bitmap of bound
-/// logical pages, and content index.
+/// State of a design in which several logical pages can be mapped to one stored page: reference counts, reverse map,
+/// bitmap of the logical pages mapped without a program, and content index.
 #[derive(Clone, Debug)]
-pub(crate) struct Sharing {
+pub(crate) struct PageSharingState {
     /// Number of logical pages that are mapped to each stored unit (flash page or chunk member).
     pub(crate) reference_counts: ReferenceCounts,
     /// Record of the logical pages that were mapped to stored pages without a program.
     pub(crate) reverse_map: AnyReverseMap,
     /// Logical pages that are mapped by a reverse-map entry (the LR bitmap of Remap-SSD), indexed by LPN.
-    bound_lpns: PageSet,
+    lpns_mapped_without_program: PageSet,
     /// Index of stored contents by fingerprint; `None` if the design does not deduplicate.
     pub(crate) content_index: Option<ContentIndex>,
     /// Whether deduplication is on, so that host writes are served by hits in the content index (hash table of stored
@@ -74,20 +79,25 @@ pub(crate) struct Sharing {
     /// Reverse-map entries of the current GC victim. The vector is kept between collections so that it need not be
     /// allocated again.
     pub(crate) victim_reverse_map_entries: Vec<ReverseMapEntry>,
-    /// The block whose entries [`Sharing::victim_reverse_map_entries`] holds.
-    pub(crate) block_of_victim_entries: Option<BlockId>,
-    /// Whether the reverse map has room to record [`Sharing::victim_reverse_map_entries`], the entries of the GC
-    /// victim, once more.
-    pub(crate) can_record_victim_entries: bool,
+    /// Block whose reverse-map entries are in [`PageSharingState::victim_reverse_map_entries`]; `None` if none were
+    /// loaded.
+    pub(crate) block_of_loaded_victim_entries: Option<BlockId>,
+    /// Whether the reverse map has room to record the entries of the GC victim again, for the new flash pages
+    /// ([`PageSharingState::victim_reverse_map_entries`]).
+    pub(crate) has_room_to_record_victim_entries_again: bool,
 }
 
-impl Sharing {
+impl PageSharingState {
     /// Creates the state of sharing for a device of `logical_pages` pages on which no logical page is mapped yet.
-    pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, design: SharingOptions) -> Result<Self> {
+    pub(crate) fn new<N: Nand>(
+        store: &FlashPageStore<N>,
+        logical_pages: u32,
+        design: SharingOptions,
+    ) -> Result<Self> {
         Ok(Self {
             reference_counts: ReferenceCounts::new(design.reference_count_form, store.geometry().pages()),
             reverse_map: AnyReverseMap::with_entry_layout(design.reverse_map, design.entry_layout(), store)?,
-            bound_lpns: PageSet::new(logical_pages as u64),
+            lpns_mapped_without_program: PageSet::new(logical_pages as u64),
             // Without a reverse map no page can be bound, so there is no content index.
             content_index: design
                 .dedup
@@ -97,28 +107,33 @@ impl Sharing {
             options: design,
             block_opening_sequence_lower_bound: 0,
             victim_reverse_map_entries: Vec::new(),
-            block_of_victim_entries: None,
-            can_record_victim_entries: true,
+            block_of_loaded_victim_entries: None,
+            has_room_to_record_victim_entries_again: true,
         })
     }
 
-    /// Returns whether this design can bind logical pages to stored content (map them without a program). `false` if
-    /// the OOB alone tells which logical page a page belongs to.
+    /// Returns whether this design can map logical pages to stored content without a program. `false` if the OOB alone
+    /// tells which logical page a page belongs to.
     pub(crate) fn can_map_without_program(&self) -> bool {
         self.options.reverse_map != ReverseMapKind::OobOnly
     }
 
-    /// Returns whether `lpn` is bound, that is, mapped to its present page by a reverse-map entry and not by a program.
+    /// Returns whether `lpn` is mapped to its present page without a program, that is, by a reverse-map entry.
     #[inline]
-    pub(crate) fn is_bound(&self, lpn: Lpn) -> bool {
-        self.bound_lpns.contains(Ppn(lpn.0))
+    pub(crate) fn is_mapped_without_program(&self, lpn: Lpn) -> bool {
+        self.lpns_mapped_without_program.contains(Ppn(lpn.0))
     }
 
     /// Prefetches the entries of the sharing tables that overwriting `lpns` will access, so that their cache misses
     /// overlap ([`crate::tables::prefetch`]). `units` and `contents` are the present locations and contents of these
     /// logical pages.
-    pub(crate) fn prefetch(&self, lpns: &[Lpn], units: &[Unit], contents: &[Fingerprint]) {
-        load_into_cpu_cache(lpns.iter().map(|&lpn| self.is_bound(lpn).into()));
+    pub(crate) fn prefetch_sharing_table_entries(
+        &self,
+        lpns: &[Lpn],
+        units: &[StoredUnit],
+        contents: &[Fingerprint],
+    ) {
+        load_into_cpu_cache(lpns.iter().map(|&lpn| self.is_mapped_without_program(lpn).into()));
         load_into_cpu_cache(
             units.iter().map(|&unit| self.reference_counts.referrers_beyond_first(unit).into()),
         );
@@ -127,9 +142,9 @@ impl Sharing {
         }
     }
 
-    /// Marks `lpn` as bound, that is, mapped by a reverse-map entry and not by a program.
-    pub(crate) fn mark_bound(&mut self, lpn: Lpn) {
-        self.bound_lpns.insert(Ppn(lpn.0));
+    /// Marks `lpn` as mapped to its present page without a program, that is, by a reverse-map entry.
+    pub(crate) fn mark_mapped_without_program(&mut self, lpn: Lpn) {
+        self.lpns_mapped_without_program.insert(Ppn(lpn.0));
     }
 
     /// Makes room in the reverse map for one more entry of a host request, and returns whether there is room; see
@@ -137,11 +152,11 @@ impl Sharing {
     pub(crate) fn make_room_for_entry<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
     ) -> Result<bool> {
         let Self {
             reverse_map: reverse,
-            bound_lpns: bound,
+            lpns_mapped_without_program: bound,
             block_opening_sequence_lower_bound: opening_lower_bound,
             ..
         } = self;
@@ -149,20 +164,20 @@ impl Sharing {
     }
 
     /// Cleans pages of a reverse-map log that recovery found longer than it may be; see
-    /// [`ReverseMap::clean_excess_page`].
+    /// [`ReverseMap::clean_excess_log_page`].
     pub(crate) fn clean_excess_log_pages<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
     ) -> Result<()> {
         let Self {
             reverse_map: reverse,
-            bound_lpns: bound,
+            lpns_mapped_without_program: bound,
             block_opening_sequence_lower_bound: opening_lower_bound,
             ..
         } = self;
         let liveness = |entry: &ReverseMapEntry| entry_liveness(mapping, bound, *opening_lower_bound, entry);
-        while reverse.clean_excess_page(io, &liveness)? {}
+        while reverse.clean_excess_log_page(io, &liveness)? {}
         Ok(())
     }
 
@@ -171,12 +186,12 @@ impl Sharing {
     pub(crate) fn record_entry<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         entry: ReverseMapEntry,
     ) -> Result<()> {
         let Self {
             reverse_map: reverse,
-            bound_lpns: bound,
+            lpns_mapped_without_program: bound,
             block_opening_sequence_lower_bound: opening_lower_bound,
             ..
         } = self;
@@ -184,38 +199,43 @@ impl Sharing {
     }
 
     /// Makes room in the reverse map for an atomic remap command with one entry for each of the physical pages
-    /// `places`, and returns whether there is room; see [`ReverseMap::make_room_for_command`].
+    /// `places`, and returns whether there is room; see [`ReverseMap::make_room_for_remap_entries`].
     pub(crate) fn make_room_for_remap_command<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         places: &[Option<Ppn>],
     ) -> Result<bool> {
         let Self {
             reverse_map: reverse,
-            bound_lpns: bound,
+            lpns_mapped_without_program: bound,
             block_opening_sequence_lower_bound: opening_lower_bound,
             ..
         } = self;
-        reverse.make_room_for_command(io, places, &|entry| {
+        reverse.make_room_for_remap_entries(io, places, &|entry| {
             entry_liveness(mapping, bound, *opening_lower_bound, entry)
         })
     }
 
-    /// Records the entries of an atomic remap command in the reverse map; see [`ReverseMap::record_command`].
+    /// Records the entries of an atomic remap command in the reverse map; see [`ReverseMap::record_remap_entries`].
     pub(crate) fn record_remap_command<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         command: RemapCommand,
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
-        self.reverse_map.record_command(io, command, entries)
+        self.reverse_map.record_remap_entries(io, command, entries)
     }
 
-    /// Returns which meanings of a reverse-map entry still hold: its bind (mapping without a program), its tombstone
-    /// (record of a trim), both or neither.
+    /// Returns which meanings of a reverse-map entry still hold: its mapping (the logical page is still mapped to the
+    /// flash page), its tombstone (record of a trim), both or neither.
     pub(crate) fn liveness_of(&self, mapping: &AnyMapping, entry: &ReverseMapEntry) -> EntryLiveness {
-        entry_liveness(mapping, &self.bound_lpns, self.block_opening_sequence_lower_bound, entry)
+        entry_liveness(
+            mapping,
+            &self.lpns_mapped_without_program,
+            self.block_opening_sequence_lower_bound,
+            entry,
+        )
     }
 
     /// Loads the reverse-map entries of `block` for GC, without the binds and tombstones (records of trims) that are
@@ -223,7 +243,7 @@ impl Sharing {
     pub(crate) fn load_victim_entries<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
     ) -> Result<()> {
         let mut entries = std::mem::take(&mut self.victim_reverse_map_entries);
@@ -231,12 +251,12 @@ impl Sharing {
         self.block_opening_sequence_lower_bound = io.blocks_mut().oldest_opening_sequence();
         let Self {
             reverse_map: reverse,
-            bound_lpns: bound,
+            lpns_mapped_without_program: bound,
             block_opening_sequence_lower_bound: opening_lower_bound,
             ..
         } = self;
         let needed = |entry: &ReverseMapEntry| entry_liveness(mapping, bound, *opening_lower_bound, entry);
-        self.can_record_victim_entries = reverse.make_room_for_victim(io, block, &needed)?;
+        self.has_room_to_record_victim_entries_again = reverse.make_room_for_victim(io, block, &needed)?;
         let before = io.stats.controller_work.nvram_read_bytes;
         reverse.scan_entries_of_block(io, block, &mut entries)?;
         let scanned = io.stats.controller_work.nvram_read_bytes - before;
@@ -245,22 +265,22 @@ impl Sharing {
         // Of several entries for one logical page and place only the newest binds. An older one may still be the
         // tombstone of its source.
         entries.sort_by_key(|entry| {
-            (entry.bound_ppn.map(|ppn| ppn.0), entry.lpn.0, u64::MAX - entry.sequence_number)
+            (entry.mapped_ppn.map(|ppn| ppn.0), entry.lpn.0, u64::MAX - entry.sequence_number)
         });
         let mut newest = None;
         let rests = entries.iter().filter_map(|&entry| {
             let need = self.liveness_of(mapping, &entry);
             let is_newest =
-                newest.replace((entry.bound_ppn, entry.lpn)) != Some((entry.bound_ppn, entry.lpn));
-            EntryLiveness { is_bind_live: need.is_bind_live && is_newest, ..need }.live_part_of(entry)
+                newest.replace((entry.mapped_ppn, entry.lpn)) != Some((entry.mapped_ppn, entry.lpn));
+            EntryLiveness { is_mapping_live: need.is_mapping_live && is_newest, ..need }.live_part_of(entry)
         });
         // Entries that remain: with a place, current binds; without, tombstones that must be recorded again.
         let mut rests: Vec<ReverseMapEntry> = rests.collect();
-        rests.sort_by_key(|entry| (entry.bound_ppn.map(|ppn| ppn.0), entry.lpn.0));
+        rests.sort_by_key(|entry| (entry.mapped_ppn.map(|ppn| ppn.0), entry.lpn.0));
         entries.clear();
         entries.extend(rests);
         self.victim_reverse_map_entries = entries;
-        self.block_of_victim_entries = Some(block);
+        self.block_of_loaded_victim_entries = Some(block);
         Ok(())
     }
 
@@ -270,9 +290,9 @@ impl Sharing {
     pub(crate) fn referrer_of_victim_page(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         let from = self
             .victim_reverse_map_entries
-            .partition_point(|entry| entry.bound_ppn.is_none_or(|place| place < ppn));
+            .partition_point(|entry| entry.mapped_ppn.is_none_or(|place| place < ppn));
         let binders =
-            self.victim_reverse_map_entries[from..].iter().take_while(|entry| entry.bound_ppn == Some(ppn));
+            self.victim_reverse_map_entries[from..].iter().take_while(|entry| entry.mapped_ppn == Some(ppn));
         let mut binders = binders.peekable();
         match binders.peek().map(|entry| entry.lpn) {
             Some(binder)
@@ -284,12 +304,17 @@ impl Sharing {
         }
     }
 
-    /// Removes the mark of `lpn` as bound (mapped without a program), if it has the mark, because `lpn` is no longer
-    /// mapped to `place`. Marks the reverse-map entry of that bind as superseded. Returns whether `lpn` was bound.
-    pub(crate) fn unmark_bound<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Unit) -> bool {
-        let was_bound = self.bound_lpns.remove(Ppn(lpn.0));
+    /// Clears the mark of `lpn` as mapped without a program, because `lpn` is no longer mapped to `place`, and marks
+    /// the reverse-map entry of that mapping as superseded. Returns whether `lpn` had the mark.
+    pub(crate) fn unmark_mapped_without_program<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        lpn: Lpn,
+        place: StoredUnit,
+    ) -> bool {
+        let was_bound = self.lpns_mapped_without_program.remove(Ppn(lpn.0));
         if was_bound {
-            self.reverse_map.mark_bind_superseded(io, lpn, Ppn(place.0));
+            self.reverse_map.mark_mapping_superseded(io, lpn, Ppn(place.0));
         }
         was_bound
     }
@@ -297,7 +322,7 @@ impl Sharing {
     /// Drops the state of sharing in RAM, except the reverse map, as a loss of power does.
     pub(crate) fn drop_ram_state(&mut self) {
         self.reference_counts.clear();
-        self.bound_lpns = self.bound_lpns.empty_of_same_size();
+        self.lpns_mapped_without_program = self.lpns_mapped_without_program.empty_of_same_size();
         self.block_opening_sequence_lower_bound = 0;
         if let Some(index) = &mut self.content_index {
             index.clear();
@@ -305,7 +330,7 @@ impl Sharing {
     }
 
     /// Replaces the reverse map by an empty one, after a power loss in which its entries in RAM were lost.
-    pub(crate) fn clear_reverse_map<N: Nand>(&mut self, store: &Store<N>) -> Result<()> {
+    pub(crate) fn clear_reverse_map<N: Nand>(&mut self, store: &FlashPageStore<N>) -> Result<()> {
         if let AnyReverseMap::Ideal(reverse_map) = &mut self.reverse_map {
             reverse_map.clear();
         } else {
@@ -318,16 +343,17 @@ impl Sharing {
         Ok(())
     }
 
-    /// Adds a referrer that recovery found: `lpn` is mapped to `unit` (physical page or chunk member), by a bind if
-    /// `is_bound`, else because it wrote the unit. `is_first_referrer` is whether recovery has found no other referrer
-    /// of `unit` before. Returns `false` if this design cannot have produced that state.
-    pub(crate) fn adopt_referrer<N: Nand>(
+    /// Adds a referrer that recovery found: `lpn` is mapped to `unit` (flash page or chunk member). With
+    /// `is_mapped_without_program`, `lpn` was mapped to `unit` by deduplication, recycling or a remap command,
+    /// otherwise because it wrote `unit`. `is_first_referrer` is whether recovery has found no other referrer of `unit`
+    /// before. Returns `false` if this design cannot have produced that state.
+    pub(crate) fn restore_referrer<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
-        store: &mut Store<N>,
+        store: &mut FlashPageStore<N>,
         lpn: Lpn,
-        unit: Unit,
-        is_bound: bool,
+        unit: StoredUnit,
+        is_mapped_without_program: bool,
         is_first_referrer: bool,
     ) -> Result<bool> {
         if !is_first_referrer {
@@ -336,7 +362,7 @@ impl Sharing {
             }
             self.reference_counts.add_referrer(unit);
         }
-        if !is_bound {
+        if !is_mapped_without_program {
             return Ok(true);
         }
         if !self.can_map_without_program() {
@@ -345,12 +371,12 @@ impl Sharing {
         let sequence = store.take_next_sequence_number();
         let entry = ReverseMapEntry {
             lpn,
-            bound_ppn: Some(Ppn(unit.0)),
+            mapped_ppn: Some(Ppn(unit.0)),
             relocation_source_or_range_end: None,
             sequence_number: sequence,
         };
         self.record_entry(mapping, store, entry)?;
-        self.mark_bound(lpn);
+        self.mark_mapped_without_program(lpn);
         Ok(true)
     }
 
@@ -368,15 +394,16 @@ impl Sharing {
     pub(crate) fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.reverse_map.ram_bytes_by_structure();
         parts.push(("reference counts", self.reference_counts.ram_bytes()));
-        parts.push(("bitmap of bound pages", self.bound_lpns.memory_bytes()));
+        parts.push(("bitmap of bound pages", self.lpns_mapped_without_program.memory_bytes()));
         parts.extend(self.content_index.as_ref().map(|index| ("content index", index.ram_bytes())));
         parts
     }
 }
 
-/// Returns which meanings of a reverse-map entry still hold: its bind, its tombstone (record of a trim), both or
-/// neither. Only an L2P map in RAM is queried, because a look-up must not cause flash operations. A map on flash is
-/// combined with the ideal reverse map only, whose entries are all current binds.
+/// Returns which meanings of a reverse-map entry still hold: its mapping (the logical page is still mapped to the flash
+/// page), its tombstone (record of a trim), both or neither. Only an L2P map in RAM is queried, because a look-up must
+/// not cause flash operations. With a map on flash, every entry counts as a current mapping: such a map is combined
+/// with the ideal reverse map only, which has no other entries.
 pub(crate) fn entry_liveness(
     mapping: &AnyMapping,
     bound: &PageSet,
@@ -384,12 +411,12 @@ pub(crate) fn entry_liveness(
     entry: &ReverseMapEntry,
 ) -> EntryLiveness {
     let AnyMapping::Flat(map) = mapping else {
-        return EntryLiveness { is_bind_live: true, is_tombstone_needed: false };
+        return EntryLiveness { is_mapping_live: true, is_tombstone_needed: false };
     };
-    let bind = entry.bound_ppn.is_some_and(|place| {
-        bound.contains(Ppn(entry.lpn.0)) && map.get(entry.lpn) == Some(Unit::from(place))
+    let bind = entry.mapped_ppn.is_some_and(|place| {
+        bound.contains(Ppn(entry.lpn.0)) && map.get(entry.lpn) == Some(StoredUnit::from(place))
     });
     let tombstone = entry.sequence_number > block_opening_sequence_lower_bound
         && entry.tombstoned_lpns().any(|lpn| map.get(lpn).is_none());
-    EntryLiveness { is_bind_live: bind, is_tombstone_needed: tombstone }
+    EntryLiveness { is_mapping_live: bind, is_tombstone_needed: tombstone }
 }

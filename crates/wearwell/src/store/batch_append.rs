@@ -1,16 +1,17 @@
-//! Appending many host pages at once, in runs that keep only the owner of each page: most of the work of a simulation
-//! that only counts operations.
+//! Appending many host pages at once, in runs of which only the owner of each page is stored: most of the work of a
+//! simulation that only counts operations.
 //!
-//! A run ends before any event between two of its pages that other parts must see: a block is opened or closed, or GC
-//! becomes due in a pool. So a run leaves exactly the state that appending its pages one by one would leave.
+//! A run ends where, between two of its pages, something happens that other parts of the FTL must see: a block is
+//! opened or closed, or GC becomes due in a pool. So a run leaves exactly the state that appending its pages one by one
+//! would leave.
 
-use super::{Frontier, Store, Stream};
+use super::{FlashPageStore, Frontier, Stream};
 use crate::address::{Lpn, Ppn};
 use crate::error::Result;
 use crate::nand::{ConsecutivePrograms, Nand};
 use crate::operation::{Cause, OpKind};
 
-impl<N: Nand> Store<N> {
+impl<N: Nand> FlashPageStore<N> {
     /// Appends one page of host data for each LPN in `owners`, in order, each in the next pool (set of planes) in turn,
     /// and writes the PPNs to `places`. Stops before a block becomes full, or if a pool has at most
     /// `gc_start_free_blocks` free blocks. Returns the number of pages appended. After a failed program this number is

@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{BlockState, BlockTable, FreeBlockQueue, Frontier, Store, Stream};
+use super::{BlockState, BlockTable, FlashPageStore, FreeBlockQueue, Frontier, Stream};
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
 use crate::nand::{Nand, PageKind};
@@ -22,7 +22,7 @@ pub(crate) struct FoundBlock {
     pub(crate) last_sequence: u64,
 }
 
-impl<N: Nand> Store<N> {
+impl<N: Nand> FlashPageStore<N> {
     /// Drops everything that the store (the FTL's block manager) holds in RAM except the counters. Recovery then adopts
     /// the blocks one by one.
     pub(crate) fn drop_ram_state(&mut self) {
@@ -37,8 +37,8 @@ impl<N: Nand> Store<N> {
         self.last_sequence = self.validity_known_until_sequence();
         self.retained_translation_versions.clear();
         self.interrupted_programs.clear();
-        self.reload_unreadable_pages();
-        self.blocks_without_tail.clear();
+        self.rebuild_list_of_unreadable_pages();
+        self.full_blocks_without_tail_pages.clear();
         self.opened_data_blocks.iter_mut().for_each(Vec::clear);
         self.counter_audit.has_recovered = true;
     }
@@ -55,7 +55,7 @@ impl<N: Nand> Store<N> {
                 self.retire_block(block);
             };
         };
-        let pool = self.pool_of(block);
+        let pool = self.allocation_pool_of_block(block);
         let stream =
             Stream::ALL.into_iter().find(|&s| s.kind() == kind && self.open_block_pages_left(s, pool) == 0);
         self.reopen_or_close_block(stream, block, kind, found);
@@ -66,7 +66,7 @@ impl<N: Nand> Store<N> {
     /// already has an open block in the pool (set of planes). Then it is closed with the pages that it has.
     pub(crate) fn adopt_block_for_stream(&mut self, stream: Stream, block: BlockId, found: FoundBlock) {
         self.last_sequence = self.last_sequence.max(found.last_sequence);
-        let is_free = self.open_block_pages_left(stream, self.pool_of(block)) == 0;
+        let is_free = self.open_block_pages_left(stream, self.allocation_pool_of_block(block)) == 0;
         self.reopen_or_close_block(is_free.then_some(stream), block, stream.kind(), found);
     }
 
@@ -80,7 +80,7 @@ impl<N: Nand> Store<N> {
         found: FoundBlock,
     ) {
         self.blocks.set_open(block, kind, found.first_sequence.saturating_sub(1));
-        let pool = self.pool_of(block);
+        let pool = self.allocation_pool_of_block(block);
         let next = Ppn(self.geometry.first_page(block).0 + found.programmed_pages);
         let end = self.first_data_page(block).0 + self.data_pages_per_block();
         let left = end.saturating_sub(next.0);
@@ -98,17 +98,16 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Closes an open block that is not full, because an earlier recovery closed it and reported its unprogrammed pages
-    /// as invalid.
+    /// Closes an open block that an earlier recovery had closed although it was not full. That recovery has reported
+    /// the unprogrammed pages of the block as invalid.
     pub(crate) fn close_block_again(&mut self, block: BlockId) {
         let index = self.frontiers.iter().position(|open| open.block == block && open.pages_left > 0);
         self.close_open_block(index.expect("the block is open"));
     }
 
-    /// Swaps, in each pool (set of planes), the open block of host writes and the open block of GC copies if the
-    /// host's has more pages left. Needed in recovery: while no block is free, GC can copy only into its own open
-    /// block.
-    pub(crate) fn swap_open_blocks_if_host_has_more_pages(&mut self) {
+    /// In each pool (set of planes), swaps the open blocks of host writes and of GC copies if the host's block has more
+    /// unprogrammed pages. Needed in recovery: while no block is free, GC can copy only into its own open block.
+    pub(crate) fn give_gc_the_emptier_open_blocks(&mut self) {
         for pool in 0..self.allocation_pools {
             let (host, copies) =
                 (self.frontier_index(Stream::Host, pool), self.frontier_index(Stream::Gc, pool));
@@ -156,7 +155,7 @@ impl<N: Nand> Store<N> {
     /// Counts as valid the page at `ppn`, which recovery found to be needed.
     pub(crate) fn count_recovered_page_valid(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
-        self.blocks.restore_valid_page(block);
+        self.blocks.count_invalid_page_valid_again(block);
     }
 
     /// Reconciles RAM that survived a power cut with the flash: the next page of each open block becomes its first

@@ -70,14 +70,15 @@ const CANDIDATE_MARGIN_VALID_PAGES: u16 = 2;
 /// GC candidates of a pool (set of planes): one list of blocks for each number of valid pages.
 #[derive(Clone, Debug, Default)]
 struct VictimCandidateLists {
-    /// For each number of valid pages, the blocks whose valid count fell to it, in this order; some may be obsolete.
+    /// For each number of valid pages, the blocks whose valid count fell to this number, in the order in which it did.
+    /// A list may still contain blocks whose valid count has changed since.
     lists_by_valid_count: Vec<VecDeque<BlockId>>,
     /// Maximum number of valid pages of a block on the lists of GC candidates.
     max_listed_valid_count: u16,
     /// Smallest valid count whose list of GC candidates may hold a block: the lists of smaller valid counts are empty.
     min_listed_valid_count: u16,
-    /// Valid counts whose lists of GC candidates a scan has filled: these lists are in the order of block numbers, not
-    /// in the order in which the counts fell.
+    /// Range of valid counts whose lists of GC candidates were filled by a scan of all blocks. Such a list is in the
+    /// order of block numbers. All other lists are in the order in which the blocks reached the count.
     valid_counts_of_unsorted_lists: Range<u16>,
     /// Number of entries of all lists together, including obsolete ones, of blocks whose valid count has changed since.
     total_list_entries: u32,
@@ -145,9 +146,8 @@ pub struct BlockTable {
     closed_at_sequence: Vec<u64>,
     /// GC candidates of each pool (set of planes), by pool number.
     candidates_by_pool: Vec<VictimCandidateLists>,
-    /// Upper bound, over all pools (sets of planes), of the valid counts of the blocks on the lists of GC candidates.
-    /// If a valid count falls and is still greater than this bound, as is usual, no list changes, which one comparison
-    /// tells.
+    /// Upper bound, over all pools (sets of planes), of the valid counts of the blocks on the lists of GC candidates. A
+    /// block with a greater valid count is on no list, so one comparison with this bound shows that no list changes.
     max_candidate_valid_count: u16,
     /// Which block GC collects if several have the fewest valid pages.
     tie_break: GreedyTieBreak,
@@ -348,7 +348,7 @@ impl BlockTable {
         self.closed_at_sequence[block.index()] = sequence;
         self.add_to_candidate_list(block);
         if !self.closing_order.is_empty() {
-            let pool = self.pool_of(block);
+            let pool = self.allocation_pool_of_block(block);
             self.closing_order[pool as usize].push_back((block, sequence));
         }
     }
@@ -398,9 +398,9 @@ impl BlockTable {
         self.add_to_candidate_list(block);
     }
 
-    /// Counts an invalid page of the block as valid again, and puts the block on the list of GC candidates with its new
-    /// count.
-    pub(super) fn restore_valid_page(&mut self, block: BlockId) {
+    /// Increments the valid count of a block, because one of its invalid pages became valid again, and puts the block
+    /// on the list of GC candidates with its new count.
+    pub(super) fn count_invalid_page_valid_again(&mut self, block: BlockId) {
         self.valid_counts[block.index()] += 1;
         self.add_to_candidate_list(block);
     }
@@ -419,7 +419,7 @@ impl BlockTable {
 
     /// Returns the pool (set of planes) to which a block belongs.
     #[inline]
-    fn pool_of(&self, block: BlockId) -> u32 {
+    fn allocation_pool_of_block(&self, block: BlockId) -> u32 {
         if self.allocation_pools == 1 { 0 } else { block.0 % self.allocation_pools }
     }
 
@@ -427,7 +427,7 @@ impl BlockTable {
     /// lists.
     fn add_to_candidate_list(&mut self, block: BlockId) {
         let valid = self.valid_counts[block.index()];
-        let pool = self.pool_of(block);
+        let pool = self.allocation_pool_of_block(block);
         if valid > self.candidates_by_pool[pool as usize].max_listed_valid_count
             || !self.is_gc_candidate(block)
         {

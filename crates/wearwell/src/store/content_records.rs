@@ -1,40 +1,42 @@
 //! Records in NVRAM of the pages that content mechanisms shared, revived, compressed or stored as deltas. From them a
-//! recovery learns which logical pages refer to which stored units, without reading translation pages or scanning
-//! chunks.
+//! recovery learns which logical pages refer to which stored units (flash pages or members of compressed chunks),
+//! without reading translation pages or scanning chunks.
 //!
-//! A map on flash says where each logical page is, but only the whole map says which pages are shared, and which
-//! members of a compressed chunk are live; and only all pages of deltas say which delta is current. With these records
+//! A map on flash has the location of each logical page. But only the whole map tells which pages are shared, and which
+//! members of a compressed chunk are live; and only all pages of deltas tell which delta is current. With these records
 //! a recovery knows it from NVRAM. There are five kinds ([`ContentRecord`]), of 8 bytes each, in a hash table with
 //! linear probing:
 //!
-//! - each map entry on flash with a bind mark;
-//! - each shared or revived unit (flash page or chunk member) whose writer is mapped to another unit now: the logical
-//!   page in the OOB of the page, or in the directory of the chunk;
+//! - each map entry on flash with a bind mark: the logical page is mapped to stored content without a program;
+//! - each shared or revived unit whose writer is mapped to another unit now. The writer is the logical page for which
+//!   the unit was programmed; the OOB of the page, or the directory of the chunk, names it;
 //! - each chunk: its first flash page, and which of its members are live;
 //! - each further flash page of a chunk;
-//! - the flash page of each durable delta. Its record is what makes a delta durable: until it is stored, the delta
+//! - the flash page of each durable delta. A delta becomes durable when its record is stored: until then, the delta
 //!   before is current, if there is one.
 //!
-//! **What makes a record true.** Between requests the records are exact, except that a dirty map entry, which NVRAM
-//! holds as well (`mapping/nvram_entries.rs`), replaces the record of its logical page. Within a request they follow
-//! the map: a record is added before the state that it describes can be needed, and removed or corrected after the map
-//! entry has changed. Recovery drops records that nothing confirms, and looks at what the request in progress may have
-//! concerned: pages that the notes name ([`super::notes`]), and what is *noted* here before a map entry changes: chunks
-//! of which the entry stops naming a member, and logical pages that have a delta and are bound to another page. Recovery
-//! asks the map about each member of such a chunk, and compares the base of the delta of such a logical page. A note
-//! holds until the records are true again.
+//! **When the records are exact.** Between requests the records are exact, with one exception: a dirty map entry, which
+//! is in NVRAM, too (`mapping/nvram_entries.rs`), replaces the record of its logical page. Within a request the records
+//! follow the map: a record is added before the state that it describes can be needed, and removed or corrected after
+//! the map entry has changed. Recovery drops records that nothing confirms, and checks what the interrupted request may
+//! have changed. This is named by two kinds of notes in NVRAM: the pages in [`super::notes`], and the *change notes*
+//! here. A change note is written before a map entry changes. It names a chunk of which the entry will no longer name a
+//! member, or a logical page with a delta that will be mapped to another page without a program. Recovery looks up each
+//! member of such a chunk in the map, and compares the base of the delta of such a logical page. Change notes are
+//! dropped when the records are exact again.
 //!
-//! The price: NVRAM, one store for each change, two more for a request that replaces chunk members, and room that has
-//! to be limited (`content/table_limit.rs`).
+//! The cost: NVRAM, one store for each change, two more for a request that replaces chunk members, and a limit on the
+//! number of records (`content/table_limit.rs`).
 //!
-//! Invariant: a table position is reached from the position that belongs to its key without crossing a vacant word. A
-//! loss of power while records close a gap leaves one of them twice, which [`Store::load_content_records`] mends.
+//! Invariant: a search that begins at the home position of a key reaches the record of the key without crossing a
+//! vacant word. A loss of power while a gap in the table is being closed leaves one record in two positions.
+//! [`FlashPageStore::load_content_records`] removes the second one.
 
 use arrayvec::ArrayVec;
 use rustc_hash::FxHashMap;
 
-use super::Store;
-use crate::address::{Lpn, MAX_CHUNK_MEMBERS, Ppn, Unit};
+use super::FlashPageStore;
+use crate::address::{Lpn, MAX_CHUNK_MEMBERS, Ppn, StoredUnit};
 use crate::data::mix_bits;
 use crate::error::{Error, Result};
 use crate::nand::Nand;
@@ -44,24 +46,25 @@ use crate::tables::prefetch::load_into_cpu_cache;
 /// for a chunk that is being written, and for one that GC packs again.
 const MAX_RECORDS_BEYOND_LIMIT: u64 = 32;
 
-/// Number of NVRAM words for the notes of chunks from which the request in progress takes members, and of logical pages
-/// with deltas that it binds.
-const NOTE_WORDS: usize = 32;
-/// Number of NVRAM words before these notes. They hold the number of the note round: notes of earlier rounds are
-/// obsolete.
-const NOTE_ROUND_WORDS: usize = 1;
-/// Bit of a note that is set if the note names a logical page, and not a chunk.
-const LOGICAL_PAGE_NOTE_BIT: u32 = 1 << 31;
+/// Number of NVRAM words for change notes. They name, for recovery, what the request in progress is about to change:
+/// chunks that lose members, and logical pages with deltas that are mapped to another page without a program.
+const CHANGE_NOTE_WORDS: usize = 32;
+/// Number of NVRAM words before those of the change notes. They hold a generation number; change notes with an older
+/// number are obsolete.
+const CHANGE_NOTE_GENERATION_WORDS: usize = 1;
+/// Bit of a change note (note in NVRAM about the request in progress) that is set if the note names a logical page, and
+/// not a chunk.
+const LPN_CHANGE_NOTE_BIT: u32 = 1 << 31;
 
 /// A record of content mechanisms (such as deduplication and compression) in NVRAM, for recovery.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum ContentRecord {
-    /// The translation page of `lpn` on flash holds the map entry `entry`. Its bind mark says that a bind, not a
-    /// program, gave the logical page its content.
-    BoundEntry { lpn: Lpn, entry: Unit },
-    /// Logical pages are bound to `unit` (mapped to it without a program), and the logical page that wrote `unit` is
-    /// mapped to another unit.
-    UnitWithoutWriter { unit: Unit },
+    /// The map entry `entry` of `lpn`, which its translation page on flash contains. The logical page is mapped to
+    /// stored content without a program, and the entry has the flag bit for this (bind mark).
+    MapEntryWithoutProgram { lpn: Lpn, entry: StoredUnit },
+    /// Logical pages are mapped to `unit` (flash page or chunk member) without a program, and the logical page that
+    /// wrote `unit` is mapped to another unit.
+    UnitWithWriterMappedElsewhere { unit: StoredUnit },
     /// The compressed chunk `number` begins in `first_page`. Bit `k` of `live_members` is set if a logical page is
     /// mapped to member `k`; at least one bit is set.
     Chunk { number: u32, first_page: Ppn, live_members: u8 },
@@ -71,35 +74,36 @@ pub(crate) enum ContentRecord {
     Delta { lpn: Lpn, ppn: Ppn },
 }
 
-/// Key of a content record in NVRAM: the logical page, unit or chunk page that the record describes. There is at most
-/// one record per key.
+/// Key of a content record in NVRAM: what the record describes. This is a logical page, a unit (flash page or member of
+/// a compressed chunk), or a page of a compressed chunk. There is at most one record per key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum ContentRecordKey {
-    /// Map entry of this logical page on flash, whose bind mark says that a bind, not a program, gave the page its
-    /// content.
-    BoundEntryOf(Lpn),
-    /// Unit (flash page or chunk member) whose writer, the logical page for which it was stored, is mapped to another
-    /// unit.
-    UnitWithoutWriter(Unit),
+    /// Map entry on flash of this logical page, which is mapped to stored content without a program.
+    MapEntryWithoutProgramOf(Lpn),
+    /// Unit (flash page or chunk member) to which logical pages are mapped without a program, while the logical page
+    /// that wrote it is mapped to another unit.
+    UnitWithWriterMappedElsewhere(StoredUnit),
     /// Page of a compressed chunk, by the number of the chunk and the index of the page.
     ChunkPage(u32, u8),
     /// Durable delta (compressed difference on flash) of this logical page.
     DeltaOf(Lpn),
 }
 
-/// Bit of a content record in NVRAM (a word of 8 bytes) that is set unless the record is that of a bound map entry or
-/// of a further page of a chunk.
-const NOT_ENTRY_OR_FURTHER_PAGE_BIT: u64 = 1 << 63;
-/// Bit of a content record in NVRAM that is set if the key is an LPN: in bound map entries, where it is the bind mark,
-/// and in deltas.
+/// Bit of a content record in NVRAM (a word of 8 bytes). It is set in the records of first pages of chunks, of deltas,
+/// and of stored units whose first writer (a logical page) has newer data elsewhere. It is clear in the records of map
+/// entries and of further pages of a chunk.
+const UNIT_FIRST_CHUNK_PAGE_OR_DELTA_BIT: u64 = 1 << 63;
+/// Bit of a content record in NVRAM that is set if the key is an LPN: in records of deltas, and of map entries without
+/// a program. In the latter it is also the flag bit of the entry (bind mark).
 const KEYED_BY_LPN_BIT: u64 = 1 << 31;
-/// Lower half of the content record (a word of 8 bytes) of a unit without its writer. It is greater than the lower half
-/// of the record of any chunk, which has the first page of the chunk.
-const UNIT_WITHOUT_WRITER_VALUE: u64 = (1 << 31) - 1;
-/// Number of bits for the index of a member or page in its chunk, below the chunk number; together they have 31 bits.
-const CHUNK_INDEX_BITS: u32 = MAX_CHUNK_MEMBERS.trailing_zeros();
+/// Lower half of the content record (a word of 8 bytes) of a unit whose writer is mapped to another unit. It is greater
+/// than the lower half of the record of any chunk, which has the first page of the chunk.
+const WRITER_MAPPED_ELSEWHERE_CODE: u64 = (1 << 31) - 1;
+/// Number of bits for the index of a member or page in its chunk. They follow the chunk number; together they have 31
+/// bits.
+const INDEX_IN_CHUNK_BITS: u32 = MAX_CHUNK_MEMBERS.trailing_zeros();
 /// Mask of the low bits that hold the index of a member or page in its chunk.
-const CHUNK_INDEX_MASK: u32 = MAX_CHUNK_MEMBERS as u32 - 1;
+const INDEX_IN_CHUNK_MASK: u32 = MAX_CHUNK_MEMBERS as u32 - 1;
 /// Checks that the bits for the live members of a chunk fit into its record word. On a device with bind marks and
 /// chunks, PPNs and chunk numbers have two bits less than units, because each flash page may be a chunk with
 /// [`MAX_CHUNK_MEMBERS`] members. So the two halves of a word have four bits left, one for each member.
@@ -109,31 +113,39 @@ impl ContentRecord {
     /// Returns the key under which the record is stored: the logical page, unit or chunk page that it describes.
     pub(crate) fn key(self) -> ContentRecordKey {
         match self {
-            Self::BoundEntry { lpn, .. } => ContentRecordKey::BoundEntryOf(lpn),
-            Self::UnitWithoutWriter { unit } => ContentRecordKey::UnitWithoutWriter(unit),
+            Self::MapEntryWithoutProgram { lpn, .. } => ContentRecordKey::MapEntryWithoutProgramOf(lpn),
+            Self::UnitWithWriterMappedElsewhere { unit } => {
+                ContentRecordKey::UnitWithWriterMappedElsewhere(unit)
+            }
             Self::Chunk { number, .. } => ContentRecordKey::ChunkPage(number, 0),
             Self::FurtherChunkPage { number, index, .. } => ContentRecordKey::ChunkPage(number, index),
             Self::Delta { lpn, .. } => ContentRecordKey::DeltaOf(lpn),
         }
     }
 
-    /// Encodes the record as an NVRAM word: key in bits 32 to 62, value in the lower half. No word is 0, because the
-    /// index of a further page is not 0.
+    /// Encodes the record as an NVRAM word: key in bits 32 to 62, value in the lower half. No word is 0, which means a
+    /// vacant word: the index of a further chunk page is at least 1, and every other record has one of the two flag
+    /// bits.
     fn to_word(self) -> u64 {
         let word = |key: u32, value: u32| u64::from(key) << 32 | u64::from(value);
-        let with_index = |number: u32, index: u32| number << CHUNK_INDEX_BITS | index;
+        let with_index = |number: u32, index: u32| number << INDEX_IN_CHUNK_BITS | index;
         match self {
-            Self::BoundEntry { lpn, entry } => word(lpn.0, entry.0),
+            Self::MapEntryWithoutProgram { lpn, entry } => word(lpn.0, entry.0),
             Self::FurtherChunkPage { number, index, ppn } => word(with_index(number, index.into()), ppn.0),
-            Self::UnitWithoutWriter { unit } => {
-                NOT_ENTRY_OR_FURTHER_PAGE_BIT | UNIT_WITHOUT_WRITER_VALUE | word(unit.0, 0)
+            Self::UnitWithWriterMappedElsewhere { unit } => {
+                UNIT_FIRST_CHUNK_PAGE_OR_DELTA_BIT | WRITER_MAPPED_ELSEWHERE_CODE | word(unit.0, 0)
             }
             Self::Chunk { number, first_page, live_members } => {
-                let (low, high) =
-                    (u32::from(live_members) & CHUNK_INDEX_MASK, u32::from(live_members) >> CHUNK_INDEX_BITS);
-                NOT_ENTRY_OR_FURTHER_PAGE_BIT | word(with_index(number, high), with_index(first_page.0, low))
+                let (low, high) = (
+                    u32::from(live_members) & INDEX_IN_CHUNK_MASK,
+                    u32::from(live_members) >> INDEX_IN_CHUNK_BITS,
+                );
+                UNIT_FIRST_CHUNK_PAGE_OR_DELTA_BIT
+                    | word(with_index(number, high), with_index(first_page.0, low))
             }
-            Self::Delta { lpn, ppn } => NOT_ENTRY_OR_FURTHER_PAGE_BIT | KEYED_BY_LPN_BIT | word(lpn.0, ppn.0),
+            Self::Delta { lpn, ppn } => {
+                UNIT_FIRST_CHUNK_PAGE_OR_DELTA_BIT | KEYED_BY_LPN_BIT | word(lpn.0, ppn.0)
+            }
         }
     }
 
@@ -141,42 +153,43 @@ impl ContentRecord {
     fn from_word(word: u64) -> Self {
         let (key, value) = ((word >> 32) as u32 & u32::MAX >> 1, word as u32);
         let ppn = Ppn(value & u32::MAX >> 1);
-        match (word & NOT_ENTRY_OR_FURTHER_PAGE_BIT != 0, word & KEYED_BY_LPN_BIT != 0) {
-            (false, true) => Self::BoundEntry { lpn: Lpn(key), entry: Unit(value) },
+        match (word & UNIT_FIRST_CHUNK_PAGE_OR_DELTA_BIT != 0, word & KEYED_BY_LPN_BIT != 0) {
+            (false, true) => Self::MapEntryWithoutProgram { lpn: Lpn(key), entry: StoredUnit(value) },
             (false, false) => Self::FurtherChunkPage {
-                number: key >> CHUNK_INDEX_BITS,
-                index: (key & CHUNK_INDEX_MASK) as u8,
+                number: key >> INDEX_IN_CHUNK_BITS,
+                index: (key & INDEX_IN_CHUNK_MASK) as u8,
                 ppn,
             },
             (true, true) => Self::Delta { lpn: Lpn(key), ppn },
-            (true, false) if u64::from(value) == UNIT_WITHOUT_WRITER_VALUE => {
-                Self::UnitWithoutWriter { unit: Unit(key) }
+            (true, false) if u64::from(value) == WRITER_MAPPED_ELSEWHERE_CODE => {
+                Self::UnitWithWriterMappedElsewhere { unit: StoredUnit(key) }
             }
             (true, false) => Self::Chunk {
-                number: key >> CHUNK_INDEX_BITS,
-                first_page: Ppn(value >> CHUNK_INDEX_BITS),
-                live_members: ((key & CHUNK_INDEX_MASK) << CHUNK_INDEX_BITS | value & CHUNK_INDEX_MASK) as u8,
+                number: key >> INDEX_IN_CHUNK_BITS,
+                first_page: Ppn(value >> INDEX_IN_CHUNK_BITS),
+                live_members: ((key & INDEX_IN_CHUNK_MASK) << INDEX_IN_CHUNK_BITS
+                    | value & INDEX_IN_CHUNK_MASK) as u8,
             },
         }
     }
 }
 
-/// Number of keys with consecutive numbers whose words are adjacent in the table, because they are often needed
-/// together: the pages of a chunk, or logical pages written in their order.
-const KEYS_PER_GROUP: u32 = MAX_CHUNK_MEMBERS as u32;
+/// Number of consecutive keys whose records begin at adjacent words of the hash table in NVRAM, because they are often
+/// needed together: the pages of a chunk, or consecutive logical pages.
+const RECORD_KEYS_PER_HASH_GROUP: u32 = MAX_CHUNK_MEMBERS as u32;
 
 impl ContentRecordKey {
     /// Returns the hash value of the key's group (keys with consecutive numbers), and the position of the key in the
     /// group.
     fn group_hash_and_position(self) -> (u64, usize) {
         let (kind, number) = match self {
-            Self::BoundEntryOf(lpn) => (0, lpn.0),
-            Self::UnitWithoutWriter(unit) => (1, unit.0),
-            Self::ChunkPage(number, index) => (2, number * KEYS_PER_GROUP + u32::from(index)),
+            Self::MapEntryWithoutProgramOf(lpn) => (0, lpn.0),
+            Self::UnitWithWriterMappedElsewhere(unit) => (1, unit.0),
+            Self::ChunkPage(number, index) => (2, number * RECORD_KEYS_PER_HASH_GROUP + u32::from(index)),
             Self::DeltaOf(lpn) => (3, lpn.0),
         };
-        let group = mix_bits(kind << 32 | u64::from(number / KEYS_PER_GROUP));
-        (group, (number % KEYS_PER_GROUP) as usize)
+        let group = mix_bits(kind << 32 | u64::from(number / RECORD_KEYS_PER_HASH_GROUP));
+        (group, (number % RECORD_KEYS_PER_HASH_GROUP) as usize)
     }
 }
 
@@ -202,7 +215,8 @@ impl ContentRecordChange {
 /// Hash table of the records of content mechanisms in NVRAM: where it is, and what RAM stores about it.
 #[derive(Clone, Debug)]
 pub(super) struct ContentRecords {
-    /// Index of the first NVRAM word of the hash table of records. The notes of chunks are before it.
+    /// Index of the first NVRAM word of the hash table of records. The words before it hold change notes (notes about
+    /// the request in progress).
     first_nvram_word: usize,
     /// Number of NVRAM words of the hash table; each holds one record or is vacant.
     table_words: usize,
@@ -211,23 +225,30 @@ pub(super) struct ContentRecords {
     /// Number of records up to which further contents may be shared or packed; a few more records are allowed to
     /// complete a change.
     max_records: u64,
-    /// Changes that are applied once NVRAM has the new map entries of all pages that GC moved, in order.
+    /// Changes of content records that wait until NVRAM has the new map entries of all pages that GC moved. They are
+    /// applied in order.
     waiting_changes: Vec<ContentRecordChange>,
-    /// What was noted since the waiting changes were last applied (in the present note round): numbers of chunks, and
-    /// logical pages with [`LOGICAL_PAGE_NOTE_BIT`].
-    notes_of_round: ArrayVec<u32, NOTE_WORDS>,
-    /// Number of the present note round, which grows when notes are dropped; modulo 2^32.
-    note_round: u32,
+    /// Change notes since the waiting changes were last applied: numbers of chunks, and logical pages with
+    /// [`LPN_CHANGE_NOTE_BIT`], that the request in progress is about to change.
+    change_notes: ArrayVec<u32, CHANGE_NOTE_WORDS>,
+    /// Generation number of the current change notes (notes in NVRAM about the request in progress). It grows by one
+    /// when the notes are dropped, modulo 2^32.
+    change_note_generation: u32,
 }
 
-/// Returns the number of NVRAM words (8 bytes each) of a table for at most `limit` records, and of the notes of chunks.
-pub(crate) fn content_record_words(limit: u64) -> u64 {
-    if limit == 0 { 0 } else { (NOTE_ROUND_WORDS + NOTE_WORDS) as u64 + record_table_words(limit) }
+/// Returns the number of NVRAM words (8 bytes each) of a table for at most `limit` content records, and of the change
+/// notes (notes about the request in progress).
+pub(crate) fn content_record_nvram_words(limit: u64) -> u64 {
+    if limit == 0 {
+        0
+    } else {
+        (CHANGE_NOTE_GENERATION_WORDS + CHANGE_NOTE_WORDS) as u64 + content_record_table_words(limit)
+    }
 }
 
-/// Returns the number of words of the record table for at most `limit` records: a quarter more than records, so that a
-/// search passes few words.
-fn record_table_words(limit: u64) -> u64 {
+/// Returns the number of NVRAM words of the hash table for at most `limit` records: a quarter more words than records,
+/// so that searches are short.
+fn content_record_table_words(limit: u64) -> u64 {
     (limit + MAX_RECORDS_BEYOND_LIMIT).div_ceil(4) * 5
 }
 
@@ -245,17 +266,26 @@ impl ContentRecords {
     }
 
     /// Returns the NVRAM word at a position of the hash table of records.
-    fn word_at<N: Nand>(&self, io: &Store<N>, position: usize) -> u64 {
+    fn word_at<N: Nand>(&self, io: &FlashPageStore<N>, position: usize) -> u64 {
         io.nvram()[self.first_nvram_word + position]
     }
 
-    /// Stores a word at a position of the table in NVRAM.
-    fn store_word<N: Nand>(&self, io: &mut Store<N>, position: usize, word: u64) -> Result<()> {
+    /// Stores a word at a position of the hash table of records in NVRAM.
+    fn store_table_word<N: Nand>(
+        &self,
+        io: &mut FlashPageStore<N>,
+        position: usize,
+        word: u64,
+    ) -> Result<()> {
         io.store_nvram_word(self.first_nvram_word + position, word)
     }
 
     /// Returns the position of the record with `key`, or the vacant position at which the search for it ends.
-    fn find_record<N: Nand>(&self, io: &Store<N>, key: ContentRecordKey) -> (usize, Option<ContentRecord>) {
+    fn find_record<N: Nand>(
+        &self,
+        io: &FlashPageStore<N>,
+        key: ContentRecordKey,
+    ) -> (usize, Option<ContentRecord>) {
         let mut position = self.home_position_of(key);
         loop {
             match self.word_at(io, position) {
@@ -269,13 +299,13 @@ impl ContentRecords {
     }
 
     /// Whether the position of the hash table is vacant, or holds a record that a search for its key finds.
-    fn is_vacant_or_reachable<N: Nand>(&self, io: &Store<N>, position: usize) -> bool {
+    fn is_vacant_or_found_by_search<N: Nand>(&self, io: &FlashPageStore<N>, position: usize) -> bool {
         let word = self.word_at(io, position);
         word == 0 || self.find_record(io, ContentRecord::from_word(word).key()).0 == position
     }
 
     /// Stores `record` in the table in NVRAM, in place of the record with the same key.
-    fn put_record<N: Nand>(&mut self, io: &mut Store<N>, record: ContentRecord) -> Result<()> {
+    fn put_record<N: Nand>(&mut self, io: &mut FlashPageStore<N>, record: ContentRecord) -> Result<()> {
         let (position, found) = self.find_record(io, record.key());
         if found == Some(record) {
             return Ok(());
@@ -286,13 +316,13 @@ impl ContentRecords {
                 "the limit of records is kept"
             );
         }
-        self.store_word(io, position, record.to_word())?;
+        self.store_table_word(io, position, record.to_word())?;
         self.record_count += u64::from(found.is_none());
         Ok(())
     }
 
     /// Removes the record with `key` from the table in NVRAM, if there is one.
-    fn remove_record<N: Nand>(&mut self, io: &mut Store<N>, key: ContentRecordKey) -> Result<()> {
+    fn remove_record<N: Nand>(&mut self, io: &mut FlashPageStore<N>, key: ContentRecordKey) -> Result<()> {
         match self.find_record(io, key) {
             (position, Some(_)) => self.close_gap(io, position),
             (_, None) => Ok(()),
@@ -301,7 +331,7 @@ impl ContentRecords {
 
     /// Removes the record at position `gap`. Each later record whose search passes the gap is moved into it and leaves
     /// a new gap; the last gap becomes vacant.
-    fn close_gap<N: Nand>(&mut self, io: &mut Store<N>, mut gap: usize) -> Result<()> {
+    fn close_gap<N: Nand>(&mut self, io: &mut FlashPageStore<N>, mut gap: usize) -> Result<()> {
         let mut position = gap;
         loop {
             position = self.next_position(position);
@@ -311,11 +341,11 @@ impl ContentRecords {
             }
             let home = self.home_position_of(ContentRecord::from_word(word).key());
             if self.search_distance(home, position) >= self.search_distance(gap, position) {
-                self.store_word(io, gap, word)?;
+                self.store_table_word(io, gap, word)?;
                 gap = position;
             }
         }
-        self.store_word(io, gap, 0)?;
+        self.store_table_word(io, gap, 0)?;
         self.record_count -= 1;
         Ok(())
     }
@@ -328,48 +358,55 @@ impl ContentRecords {
     /// Reads the words at which searches for `keys` begin, so that their cache misses overlap
     /// ([`crate::tables::prefetch`]).
     #[inline]
-    fn prefetch<N: Nand>(&self, io: &Store<N>, keys: impl Iterator<Item = ContentRecordKey>) {
+    fn prefetch<N: Nand>(&self, io: &FlashPageStore<N>, keys: impl Iterator<Item = ContentRecordKey>) {
         load_into_cpu_cache(keys.map(|key| self.word_at(io, self.home_position_of(key))));
     }
 
-    /// Returns the index of the NVRAM word with the number of the present note round; chunk notes of earlier rounds are
-    /// obsolete.
-    fn round_word_index(&self) -> usize {
-        self.first_nvram_word - NOTE_WORDS - NOTE_ROUND_WORDS
+    /// Returns the index of the NVRAM word with the generation number of the current change notes (notes about the
+    /// request in progress). Change notes with another number are obsolete.
+    fn change_note_generation_word_index(&self) -> usize {
+        self.first_nvram_word - CHANGE_NOTE_WORDS - CHANGE_NOTE_GENERATION_WORDS
     }
 
-    /// Stores `note` (of a chunk or a logical page) in NVRAM, unless this round has it already.
-    fn store_note<N: Nand>(&mut self, io: &mut Store<N>, note: u32) -> Result<()> {
-        if self.notes_of_round.contains(&note) {
+    /// Stores a change note in NVRAM (number of a chunk or logical page that the request in progress is about to
+    /// change), unless it was stored since the change notes were last dropped.
+    fn store_change_note<N: Nand>(&mut self, io: &mut FlashPageStore<N>, note: u32) -> Result<()> {
+        if self.change_notes.contains(&note) {
             return Ok(());
         }
-        let index = self.round_word_index() + NOTE_ROUND_WORDS + self.notes_of_round.len();
-        self.notes_of_round.push(note);
-        io.store_nvram_word(index, u64::from(self.note_round) << 32 | u64::from(note))
+        let index =
+            self.change_note_generation_word_index() + CHANGE_NOTE_GENERATION_WORDS + self.change_notes.len();
+        self.change_notes.push(note);
+        io.store_nvram_word(index, u64::from(self.change_note_generation) << 32 | u64::from(note))
     }
 
-    /// Makes all notes of chunks and logical pages obsolete, by starting a new note round with one store to NVRAM.
-    fn drop_notes<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        if self.notes_of_round.is_empty() {
+    /// Drops all change notes (notes in NVRAM about the request in progress), by one store of a new generation number.
+    fn drop_change_notes<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+        if self.change_notes.is_empty() {
             return Ok(());
         }
-        self.notes_of_round.clear();
-        self.note_round = self.note_round.wrapping_add(1);
-        io.store_nvram_word(self.round_word_index(), self.note_round.into())
+        self.change_notes.clear();
+        self.change_note_generation = self.change_note_generation.wrapping_add(1);
+        io.store_nvram_word(self.change_note_generation_word_index(), self.change_note_generation.into())
     }
 
-    /// Reads the notes of the present round from NVRAM. On a new device, whose round is 0, vacant words count as notes of
-    /// chunk 0, which does no harm: notes may name too many chunks.
-    fn load_notes<N: Nand>(&mut self, io: &Store<N>) {
-        let words = &io.nvram()[self.round_word_index()..self.first_nvram_word];
-        self.note_round = words[0] as u32;
-        let is_needed = |word: &&u64| (**word >> 32) as u32 == self.note_round;
-        self.notes_of_round =
-            words[NOTE_ROUND_WORDS..].iter().filter(is_needed).map(|&word| word as u32).collect();
+    /// Reads from NVRAM the change notes (notes about the request in progress) that have the current generation number.
+    /// On a new device, whose generation is 0, vacant words count as notes of chunk 0. This does no harm, because
+    /// recovery checks each chunk that a note names.
+    fn load_change_notes<N: Nand>(&mut self, io: &FlashPageStore<N>) {
+        let words = &io.nvram()[self.change_note_generation_word_index()..self.first_nvram_word];
+        self.change_note_generation = words[0] as u32;
+        let is_needed = |word: &&u64| (**word >> 32) as u32 == self.change_note_generation;
+        self.change_notes =
+            words[CHANGE_NOTE_GENERATION_WORDS..].iter().filter(is_needed).map(|&word| word as u32).collect();
     }
 
     /// Applies one change to the table in NVRAM: stores or removes a record.
-    fn apply_change<N: Nand>(&mut self, io: &mut Store<N>, change: ContentRecordChange) -> Result<()> {
+    fn apply_change<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        change: ContentRecordChange,
+    ) -> Result<()> {
         match change {
             ContentRecordChange::Put(record) => self.put_record(io, record),
             ContentRecordChange::Remove(key) => self.remove_record(io, key),
@@ -378,14 +415,14 @@ impl ContentRecords {
 
     /// Counts the records in NVRAM. Removes those that a search does not find, because power was lost after they had
     /// been moved and before their old position was vacant. Returns all others.
-    fn load_records<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ContentRecord>> {
+    fn load_records<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<Vec<ContentRecord>> {
         self.waiting_changes.clear();
-        self.load_notes(io);
+        self.load_change_notes(io);
         let table = self.first_nvram_word..self.first_nvram_word + self.table_words;
         self.record_count = io.nvram()[table].iter().filter(|&&word| word != 0).count() as u64;
         for position in 0..self.table_words {
             // Another record may come to the position, which a search then finds.
-            if !self.is_vacant_or_reachable(io, position) {
+            if !self.is_vacant_or_found_by_search(io, position) {
                 self.close_gap(io, position)?;
             }
         }
@@ -394,10 +431,11 @@ impl ContentRecords {
     }
 }
 
-impl<N: Nand> Store<N> {
-    /// Makes the store keep records of content mechanisms in NVRAM from word `first_nvram_word` on, at most `limit` and
-    /// a few more ([`content_record_words`]). A recovery reads what the words hold from before
-    /// ([`Store::load_content_records`]).
+impl<N: Nand> FlashPageStore<N> {
+    /// Makes the store keep records of content mechanisms in NVRAM from word `first_nvram_word` on
+    /// ([`content_record_nvram_words`] words). Contents may be shared or packed up to `limit` records; a few more
+    /// records are allowed to complete a change. Recovery reads the records that these words had before the power loss
+    /// ([`FlashPageStore::load_content_records`]).
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
@@ -405,30 +443,30 @@ impl<N: Nand> Store<N> {
         if limit == 0 {
             return Ok(());
         }
-        let needed_words = first_nvram_word as u64 + content_record_words(limit);
+        let needed_words = first_nvram_word as u64 + content_record_nvram_words(limit);
         if (self.nvram().len() as u64) < needed_words {
             let part = "the records of shared and compressed pages";
             return Err(Error::of_small_nvram(part, needed_words * 8, self.nvram().len()));
         }
         self.content_records = Some(Box::new(ContentRecords {
-            first_nvram_word: first_nvram_word + NOTE_ROUND_WORDS + NOTE_WORDS,
-            table_words: record_table_words(limit) as usize,
+            first_nvram_word: first_nvram_word + CHANGE_NOTE_GENERATION_WORDS + CHANGE_NOTE_WORDS,
+            table_words: content_record_table_words(limit) as usize,
             record_count: 0,
             max_records: limit,
             waiting_changes: Vec::new(),
-            notes_of_round: ArrayVec::new(),
-            note_round: 0,
+            change_notes: ArrayVec::new(),
+            change_note_generation: 0,
         }));
         Ok(())
     }
 
-    /// Whether changes of content records wait to be applied, or notes to be dropped, by
-    /// [`Store::apply_waiting_content_record_changes`].
+    /// Whether [`FlashPageStore::apply_waiting_content_record_changes`] has something to do: changes of content records
+    /// wait to be applied, or change notes (notes in NVRAM about the request in progress) wait to be dropped.
     #[inline]
-    pub(crate) fn has_waiting_content_record_changes(&self) -> bool {
+    pub(crate) fn has_deferred_content_record_changes(&self) -> bool {
         self.content_records
             .as_ref()
-            .is_some_and(|records| !records.waiting_changes.is_empty() || !records.notes_of_round.is_empty())
+            .is_some_and(|records| !records.waiting_changes.is_empty() || !records.change_notes.is_empty())
     }
 
     /// Reads the words of the records of these chunks, so that the cache misses of later changes overlap
@@ -439,38 +477,37 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Whether no further chunk can be noted before [`Store::apply_waiting_content_record_changes`].
+    /// Whether NVRAM has no room for a further change note (note about a chunk or logical page that is about to change)
+    /// until [`FlashPageStore::apply_waiting_content_record_changes`] drops the notes.
     #[inline]
-    pub(crate) fn are_chunk_notes_full(&self) -> bool {
-        !self.has_room_for_notes(1)
+    pub(crate) fn are_change_notes_full(&self) -> bool {
+        !self.has_room_for_change_notes(1)
     }
 
-    /// Whether `count` further chunks and logical pages can be noted before
-    /// [`Store::apply_waiting_content_record_changes`].
+    /// Whether NVRAM has room for `count` further change notes (notes about chunks and logical pages that are about to
+    /// change) until [`FlashPageStore::apply_waiting_content_record_changes`] drops the notes.
     #[inline]
-    pub(crate) fn has_room_for_notes(&self, count: usize) -> bool {
-        self.content_records
-            .as_ref()
-            .is_none_or(|records| records.notes_of_round.remaining_capacity() >= count)
+    pub(crate) fn has_room_for_change_notes(&self, count: usize) -> bool {
+        self.content_records.as_ref().is_none_or(|records| records.change_notes.remaining_capacity() >= count)
     }
 
-    /// Notes in NVRAM that map entries which name members of the chunk `number` are about to change. The note holds
+    /// Writes a note to NVRAM: map entries that name members of chunk `number` are about to change. The note is valid
     /// until the resulting changes of records are applied. Does nothing if the device keeps no records.
     ///
     /// # Errors
     /// Power loss.
-    pub(crate) fn note_chunk(&mut self, number: u32) -> Result<()> {
-        self.with_content_records(|records, io| records.store_note(io, number))
+    pub(crate) fn write_change_note_of_chunk(&mut self, number: u32) -> Result<()> {
+        self.with_content_records(|records, io| records.store_change_note(io, number))
     }
 
-    /// Notes in NVRAM that the map entry of `lpn`, which has a delta, is about to name another page without a program.
-    /// The note holds until the record of the delta is removed: recovery compares the base of the delta with the page
-    /// that the map names. Does nothing if the device keeps no records.
+    /// Writes a note to NVRAM: `lpn`, which has a delta, is about to be mapped to another page without a program. The
+    /// note is valid until the record of the delta is removed. Recovery compares the base of the delta with the page to
+    /// which `lpn` is mapped. Does nothing if the device keeps no records.
     ///
     /// # Errors
     /// Power loss.
-    pub(crate) fn note_bind_of_delta(&mut self, lpn: Lpn) -> Result<()> {
-        self.with_content_records(|records, io| records.store_note(io, lpn.0 | LOGICAL_PAGE_NOTE_BIT))
+    pub(crate) fn write_change_note_of_lpn_with_delta(&mut self, lpn: Lpn) -> Result<()> {
+        self.with_content_records(|records, io| records.store_change_note(io, lpn.0 | LPN_CHANGE_NOTE_BIT))
     }
 
     /// Calls `change` with the content records and the store; does nothing if the device keeps no records.
@@ -484,8 +521,9 @@ impl<N: Nand> Store<N> {
         outcome
     }
 
-    /// Stores `record` in NVRAM, in place of the record with the same key. Changes that wait are applied first, so
-    /// NVRAM must have the map entries of all pages that GC moved. Does nothing if the device keeps no records.
+    /// Stores `record` in NVRAM, in place of the record with the same key. Applies waiting record changes first.
+    /// Therefore, NVRAM must have the new map entries of all pages that GC moved, to which these changes may belong.
+    /// Does nothing if the device keeps no records.
     ///
     /// # Errors
     /// Power loss.
@@ -495,7 +533,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Stores `record` in NVRAM, in place of the record with the same key, at the next call of
-    /// [`Store::apply_waiting_content_record_changes`]. Does nothing if the device keeps no records.
+    /// [`FlashPageStore::apply_waiting_content_record_changes`]. Does nothing if the device keeps no records.
     #[inline]
     pub(crate) fn put_content_record_later(&mut self, record: ContentRecord) {
         if let Some(records) = &mut self.content_records {
@@ -504,8 +542,8 @@ impl<N: Nand> Store<N> {
     }
 
     /// Removes the record with this key, if there is one, at the next call of
-    /// [`Store::apply_waiting_content_record_changes`]. Until then, recovery may need the record: the map entry that
-    /// makes it obsolete may not be in NVRAM yet.
+    /// [`FlashPageStore::apply_waiting_content_record_changes`]. Until then, recovery may need the record: the map
+    /// entry that makes it obsolete may not be in NVRAM yet.
     #[inline]
     pub(crate) fn remove_content_record_later(&mut self, key: ContentRecordKey) {
         if let Some(records) = &mut self.content_records {
@@ -513,21 +551,22 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Applies the waiting changes of content records, and then drops the notes. NVRAM must have the map entries
-    /// of all pages that GC moved.
+    /// Applies the waiting changes of content records, and then drops the change notes (notes in NVRAM about the
+    /// request in progress). Before the call, NVRAM must have the new map entries of all pages that GC moved.
     ///
     /// # Errors
     /// Power loss.
     #[inline]
     pub(crate) fn apply_waiting_content_record_changes(&mut self) -> Result<()> {
-        if self.has_waiting_content_record_changes() {
+        if self.has_deferred_content_record_changes() {
             self.apply_all_waiting_content_record_changes()
         } else {
             Ok(())
         }
     }
 
-    /// Applies the waiting changes of content records in order, then drops the notes of chunks.
+    /// Applies the waiting changes of content records in order, and then drops the change notes (notes in NVRAM about
+    /// the request in progress).
     #[inline(never)]
     fn apply_all_waiting_content_record_changes(&mut self) -> Result<()> {
         self.with_content_records(|records, io| {
@@ -537,26 +576,28 @@ impl<N: Nand> Store<N> {
             changes.clear();
             records.waiting_changes = changes;
             outcome?;
-            records.drop_notes(io)
+            records.drop_change_notes(io)
         })
     }
 
-    /// Returns the chunks that are noted. After a loss of power, map entries may have stopped naming members of these.
-    pub(crate) fn noted_chunks(&self) -> Vec<u32> {
-        self.notes().filter(|note| note & LOGICAL_PAGE_NOTE_BIT == 0).collect()
+    /// Returns the chunks that a note in NVRAM names as about to lose members. After a loss of power, map entries may
+    /// no longer name these members.
+    pub(crate) fn chunks_with_change_note(&self) -> Vec<u32> {
+        self.current_change_notes().filter(|note| note & LPN_CHANGE_NOTE_BIT == 0).collect()
     }
 
-    /// Returns the logical pages that are noted. After a loss of power, they may have been bound to another page than
-    /// the base of their recorded delta.
-    pub(crate) fn noted_logical_pages(&self) -> impl Iterator<Item = Lpn> + '_ {
-        self.notes()
-            .filter(|note| note & LOGICAL_PAGE_NOTE_BIT != 0)
-            .map(|note| Lpn(note & !LOGICAL_PAGE_NOTE_BIT))
+    /// Returns the logical pages with a delta that a note in NVRAM names as about to be mapped to another page. After a
+    /// loss of power, they may be mapped to a page other than the base of their recorded delta.
+    pub(crate) fn lpns_with_change_note(&self) -> impl Iterator<Item = Lpn> + '_ {
+        self.current_change_notes()
+            .filter(|note| note & LPN_CHANGE_NOTE_BIT != 0)
+            .map(|note| Lpn(note & !LPN_CHANGE_NOTE_BIT))
     }
 
-    /// Returns the notes of the present round: numbers of chunks, and logical pages with [`LOGICAL_PAGE_NOTE_BIT`].
-    fn notes(&self) -> impl Iterator<Item = u32> + '_ {
-        self.content_records.iter().flat_map(|records| records.notes_of_round.iter().copied())
+    /// Returns the change notes of the current generation: numbers of chunks, and logical pages with
+    /// [`LPN_CHANGE_NOTE_BIT`], that the request in progress is about to change.
+    fn current_change_notes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.content_records.iter().flat_map(|records| records.change_notes.iter().copied())
     }
 
     /// Returns the records of content mechanisms in NVRAM, after a loss of RAM. Stores to NVRAM only if power was lost
@@ -580,7 +621,8 @@ impl<N: Nand> Store<N> {
     ) -> std::result::Result<FxHashMap<ContentRecordKey, ContentRecord>, String> {
         let Some(records) = &self.content_records else { return Ok(FxHashMap::default()) };
         let mut positions = 0..records.table_words;
-        if let Some(lost) = positions.find(|&position| !records.is_vacant_or_reachable(self, position)) {
+        if let Some(lost) = positions.find(|&position| !records.is_vacant_or_found_by_search(self, position))
+        {
             return Err(format!(
                 "a search must find each record of shared and compressed pages in NVRAM, but does not find that in \
                  word {lost}"
@@ -614,8 +656,8 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::*;
-    use crate::address::MAX_UNITS_WITH_BIND_MARK;
-    use crate::nand::{CutOutcome, Geometry, PowerCutNand, RetainedFields, SimNand};
+    use crate::address::MAX_UNITS_WITH_MARKED_MAP_ENTRIES;
+    use crate::nand::{CutOutcome, Geometry, PowerCutNand, RetainedPageFields, SimNand};
     use crate::store::FreeBlockOrder;
 
     /// Maximum number of records in the tested table.
@@ -625,7 +667,7 @@ mod tests {
     type RecordModel = BTreeMap<ContentRecord, ContentRecord>;
 
     /// Creates a store on a small medium that can lose power, with an NVRAM table for [`TEST_MAX_RECORDS`] records.
-    fn store_with_room_for_records() -> Store<PowerCutNand<SimNand>> {
+    fn store_with_room_for_records() -> FlashPageStore<PowerCutNand<SimNand>> {
         let geometry = Geometry {
             channels: 1,
             dies_per_channel: 1,
@@ -636,10 +678,10 @@ mod tests {
             spare_bytes: 64,
             superblock_planes: 1,
         };
-        let medium = SimNand::new(geometry, RetainedFields::default());
-        let medium = medium.with_nvram(8 * (3 + content_record_words(TEST_MAX_RECORDS)));
+        let medium = SimNand::new(geometry, RetainedPageFields::default());
+        let medium = medium.with_nvram(8 * (3 + content_record_nvram_words(TEST_MAX_RECORDS)));
         let mut store =
-            Store::new(PowerCutNand::new(medium, None, CutOutcome::NoEffect), FreeBlockOrder::Fifo);
+            FlashPageStore::new(PowerCutNand::new(medium, None, CutOutcome::NoEffect), FreeBlockOrder::Fifo);
         store.enable_content_records(3, TEST_MAX_RECORDS).expect("NVRAM has room");
         store
     }
@@ -648,8 +690,11 @@ mod tests {
     fn draw_record(random: &mut Xoshiro256PlusPlus) -> ContentRecord {
         let (number, value) = (random.random_range(0..30), random.random_range(1..1000));
         match random.random_range(0..5) {
-            0 => ContentRecord::BoundEntry { lpn: Lpn(number), entry: Unit(value).with_bind_mark() },
-            1 => ContentRecord::UnitWithoutWriter { unit: Unit(number) },
+            0 => ContentRecord::MapEntryWithoutProgram {
+                lpn: Lpn(number),
+                entry: StoredUnit(value).marked_as_mapped_without_program(),
+            },
+            1 => ContentRecord::UnitWithWriterMappedElsewhere { unit: StoredUnit(number) },
             2 => ContentRecord::Delta { lpn: Lpn(number), ppn: Ppn(value) },
             3 => {
                 ContentRecord::Chunk { number, first_page: Ppn(value), live_members: 1 + (value % 15) as u8 }
@@ -664,8 +709,8 @@ mod tests {
     }
 
     /// Stores the record in the tested table, or removes the one with its key.
-    fn change_store(
-        store: &mut Store<PowerCutNand<SimNand>>,
+    fn put_or_remove_record(
+        store: &mut FlashPageStore<PowerCutNand<SimNand>>,
         record: ContentRecord,
         is_added: bool,
     ) -> Result<()> {
@@ -676,8 +721,8 @@ mod tests {
         store.apply_waiting_content_record_changes()
     }
 
-    /// Stores the record in the model, or removes the one with its key, as [`change_store`] does in the table.
-    fn change_model(model: &mut RecordModel, record: ContentRecord, is_added: bool) {
+    /// Stores the record in the model, or removes the one with its key, as [`put_or_remove_record`] does in the table.
+    fn put_or_remove_model_record(model: &mut RecordModel, record: ContentRecord, is_added: bool) {
         if let Some(known) = record_with_key_of(model, record) {
             model.remove(&known);
         }
@@ -692,9 +737,9 @@ mod tests {
         records
     }
 
-    /// After a loss of power during a change, the records in NVRAM are those before or those after the change. The test
-    /// finds a gap that is left vacant, which hides records after it, and a moved record whose old position is vacated
-    /// first.
+    /// If power is lost during a change, the records in NVRAM are those before or those after the change. The test
+    /// detects two faults: a gap that is left vacant in the table, so that searches do not find the records after it;
+    /// and a record that is removed from its old position before it is stored at the new one.
     #[test]
     fn records_are_those_before_or_after_a_change_that_a_loss_of_power_interrupts() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
@@ -708,9 +753,9 @@ mod tests {
             let mut cut = store.clone();
             cut.nand_mut().restore_power(Some(random.random_range(0..3)));
             let before = model.clone();
-            change_store(&mut store, record, is_added).expect("power is on");
-            change_model(&mut model, record, is_added);
-            if change_store(&mut cut, record, is_added).is_err() {
+            put_or_remove_record(&mut store, record, is_added).expect("power is on");
+            put_or_remove_model_record(&mut model, record, is_added);
+            if put_or_remove_record(&mut cut, record, is_added).is_err() {
                 cut.nand_mut().restore_power(None);
                 let found = sort_records(cut.load_content_records().expect("power is on"));
                 left_twice += u64::from(cut.nand().cuttable_operations_since_power_restore() > 0);
@@ -725,37 +770,43 @@ mod tests {
         assert!(interrupted > 1000 && left_twice > 20, "{interrupted} {left_twice}");
     }
 
-    /// Notes in NVRAM of the chunks that a request changes survive a loss of RAM, until the changes of records are
-    /// applied.
+    /// NVRAM keeps a note of each chunk that a request changes. The notes survive a loss of RAM, until the changes of
+    /// the content records are applied.
     #[test]
-    fn chunks_are_noted_until_the_changes_of_records_are_applied() {
+    fn notes_of_changed_chunks_survive_loss_of_ram_until_the_record_changes_are_applied() {
         let mut store = store_with_room_for_records();
         store.load_content_records().expect("power is on");
         store.apply_waiting_content_record_changes().expect("power is on");
-        let numbers: Vec<u32> = (0..NOTE_WORDS as u32).map(|k| 7 * k).collect();
+        let numbers: Vec<u32> = (0..CHANGE_NOTE_WORDS as u32).map(|k| 7 * k).collect();
         for _ in 0..3 {
             for &number in numbers.iter().chain(&numbers[..5]) {
-                assert!(number != numbers[31] || !store.are_chunk_notes_full());
-                store.note_chunk(number).expect("power is on");
+                assert!(number != numbers[31] || !store.are_change_notes_full());
+                store.write_change_note_of_chunk(number).expect("power is on");
             }
-            assert!(store.are_chunk_notes_full() && store.has_waiting_content_record_changes());
+            assert!(store.are_change_notes_full() && store.has_deferred_content_record_changes());
             store.load_content_records().expect("power is on");
-            assert_eq!(store.noted_chunks(), numbers, "after a loss of RAM");
+            assert_eq!(store.chunks_with_change_note(), numbers, "after a loss of RAM");
             store.apply_waiting_content_record_changes().expect("power is on");
             store.load_content_records().expect("power is on");
-            assert!(store.noted_chunks().is_empty() && !store.are_chunk_notes_full());
+            assert!(store.chunks_with_change_note().is_empty() && !store.are_change_notes_full());
         }
     }
 
     #[test]
     fn a_record_survives_being_encoded_as_an_nvram_word() {
         let largest = (1 << 31) - 2;
-        let last_chunk = MAX_UNITS_WITH_BIND_MARK as u32 / (1 + MAX_CHUNK_MEMBERS as u32) - 1;
+        let last_chunk = MAX_UNITS_WITH_MARKED_MAP_ENTRIES as u32 / (1 + MAX_CHUNK_MEMBERS as u32) - 1;
         for record in [
-            ContentRecord::BoundEntry { lpn: Lpn(0), entry: Unit(0).with_bind_mark() },
-            ContentRecord::BoundEntry { lpn: Lpn(largest), entry: Unit(largest).with_bind_mark() },
-            ContentRecord::UnitWithoutWriter { unit: Unit(0) },
-            ContentRecord::UnitWithoutWriter { unit: Unit(largest) },
+            ContentRecord::MapEntryWithoutProgram {
+                lpn: Lpn(0),
+                entry: StoredUnit(0).marked_as_mapped_without_program(),
+            },
+            ContentRecord::MapEntryWithoutProgram {
+                lpn: Lpn(largest),
+                entry: StoredUnit(largest).marked_as_mapped_without_program(),
+            },
+            ContentRecord::UnitWithWriterMappedElsewhere { unit: StoredUnit(0) },
+            ContentRecord::UnitWithWriterMappedElsewhere { unit: StoredUnit(largest) },
             ContentRecord::Delta { lpn: Lpn(0), ppn: Ppn(0) },
             ContentRecord::Delta { lpn: Lpn(largest), ppn: Ppn(largest) },
             ContentRecord::Chunk { number: 0, first_page: Ppn(0), live_members: 1 },

@@ -1,6 +1,6 @@
 //! Copying pages of a block in runs: most of the work of garbage collection.
 
-use super::{Frontier, Store, Stream};
+use super::{FlashPageStore, Frontier, Stream};
 use crate::address::{Lpn, PlaneId, Ppn};
 use crate::error::Result;
 use crate::events::FtlEvent;
@@ -16,7 +16,7 @@ pub struct PagesToCopy<'a> {
     pub owners: &'a [Lpn],
 }
 
-impl<N: Nand> Store<N> {
+impl<N: Nand> FlashPageStore<N> {
     /// Copies pages of one block to the open block of the write stream `stream` in `pool` (set of planes), and appends
     /// the PPNs of the copies to `places`. The source pages still count as valid afterwards. On an error `places` holds
     /// the copies that were made before.
@@ -25,8 +25,8 @@ impl<N: Nand> Store<N> {
     /// lost.
     ///
     /// # Errors
-    /// Those of [`Store::append_page`]. Also an uncorrectable page, if the spare area of a source page, too, is
-    /// unreadable, which does not happen to valid pages.
+    /// Those of [`FlashPageStore::append_page`]. Also an uncorrectable page, if the spare area of a source page, too,
+    /// is unreadable, which does not happen to valid pages.
     pub fn copy_pages(
         &mut self,
         pages: PagesToCopy<'_>,
@@ -124,7 +124,7 @@ impl<N: Nand> Store<N> {
             cause,
             ops_back_to_dependency: 0,
             transfer_bytes: bytes,
-            copy_or_nvram_line_count: count as u32,
+            copied_page_or_nvram_line_count: count as u32,
         };
         if stripe == 1 && source == target {
             return self.flash_ops.push_op(copies);
@@ -139,7 +139,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Returns the plane that holds the first page of the block of `ppn`.
+    /// Returns the plane of the first page of the block of `ppn`; the pages of a superblock are on several planes.
     fn first_plane_of_block(&self, ppn: Ppn) -> PlaneId {
         self.geometry.plane_of(self.block_of(ppn), 0)
     }

@@ -1,7 +1,7 @@
 //! Audit of the operation counters: programs and erases as counted are compared with what the medium shows, so that no
 //! operation can bypass the counters.
 
-use super::Store;
+use super::FlashPageStore;
 use crate::address::{BlockId, Ppn};
 use crate::nand::Nand;
 use crate::stats::Stats;
@@ -28,7 +28,7 @@ pub(crate) struct CounterAudit {
     pub(super) has_recovered: bool,
 }
 
-impl<N: Nand> Store<N> {
+impl<N: Nand> FlashPageStore<N> {
     /// Sets the counters of flash operations to zero and keeps their sums for the audit. Erase counts of blocks are
     /// unchanged.
     pub(crate) fn clear_stats(&mut self) {

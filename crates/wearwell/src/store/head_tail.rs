@@ -17,7 +17,7 @@
 //! a superblock is programmed in page order here. Blocks of metadata (the log on flash) have heads and tails like
 //! blocks of data, so that every block has room for the same number of pages.
 
-use super::{Store, Stream};
+use super::{FlashPageStore, Stream};
 use crate::address::{BlockId, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ use crate::nand::{Geometry, Nand, NandError, Oob, PageKind};
 use crate::operation::{Cause, OpKind};
 
 /// Bytes that a tail page, at the end of a block, has for each page that it lists: owner (4) and sequence number (8).
-pub const TAIL_ENTRY_BYTES: u32 = 12;
+pub const TAIL_PAGE_ENTRY_BYTES: u32 = 12;
 /// Minimum number of data pages in a block: with a single one, collecting a block would free nothing.
 const MIN_DATA_PAGES_PER_BLOCK: u32 = 2;
 /// Value of the owner field in a tail page (list of the pages of a block) for a page that cannot be read; no page of
@@ -53,7 +53,7 @@ impl HeadTailLayout {
     /// [`Error::InvalidOptions`] if fewer than two data pages are left.
     pub fn of_geometry(geometry: &Geometry) -> Result<Self> {
         let block_pages = geometry.block_pages();
-        let per_page = geometry.page_bytes / TAIL_ENTRY_BYTES;
+        let per_page = geometry.page_bytes / TAIL_PAGE_ENTRY_BYTES;
         let rest = block_pages.saturating_sub(Self::HEAD_PAGES);
         // The smallest t with t * per_page >= rest - t.
         let tail_pages = rest.div_ceil(per_page + 1);
@@ -85,7 +85,8 @@ pub(crate) struct HeadPage {
 }
 
 impl HeadPage {
-    /// Writes the head page's content to the beginning of `page`.
+    /// Writes the description of the block to the beginning of `page`, which becomes the head page: the first page of
+    /// the block.
     fn encode(&self, page: &mut [u8]) {
         page.fill(0);
         page[..8].copy_from_slice(&self.head_program_sequence.to_le_bytes());
@@ -94,7 +95,7 @@ impl HeadPage {
         page[16..20].copy_from_slice(&self.erase_count.to_le_bytes());
     }
 
-    /// Decodes the content of a head page; `None` if `page` holds no valid kind of pages.
+    /// Decodes the content of a head page; `None` if the field with the kind of the block's pages has no valid value.
     fn decode(page: &[u8]) -> Option<Self> {
         let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
         let opened = u64::from_le_bytes(page[..8].try_into().expect("eight bytes"));
@@ -109,7 +110,7 @@ impl HeadPage {
 
 /// Result of reading the head page of a block, which describes the block, in a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum HeadReadResult {
+pub(crate) enum HeadPageReadResult {
     /// The head page, the first of the block, is erased, so the whole block is erased.
     Erased,
     /// The head page cannot be read; only the OOB of the block's other pages can describe the block.
@@ -134,11 +135,12 @@ pub(crate) struct TailEntry {
 pub(crate) struct TailPages {
     /// Owner and sequence number of each readable page between the head page and the tail pages of the block.
     pub(crate) entries: Vec<TailEntry>,
-    /// Largest sequence number of the tail pages at the end of the block themselves.
+    /// Largest sequence number with which a tail page of the block was programmed (not of the pages that the tail pages
+    /// list).
     pub(crate) last_tail_page_sequence: u64,
 }
 
-impl<N: Nand> Store<N> {
+impl<N: Nand> FlashPageStore<N> {
     /// Returns the number of pages of a block that can hold data or metadata: all, or those between the head page and
     /// the tail pages, which describe the block.
     #[inline]
@@ -161,10 +163,11 @@ impl<N: Nand> Store<N> {
 
     /// Returns the bytes of controller RAM for the contents of tail pages (lists of a block's pages) that are not
     /// written yet, of open blocks and of full ones; `None` if blocks have no tail pages.
-    pub(crate) fn tail_ram_bytes(&self) -> Option<u64> {
-        let blocks = self.programmed_pages_of_open_blocks().count() + self.blocks_without_tail.len();
+    pub(crate) fn unwritten_tail_page_ram_bytes(&self) -> Option<u64> {
+        let blocks =
+            self.programmed_pages_of_open_blocks().count() + self.full_blocks_without_tail_pages.len();
         self.head_tail_layout
-            .map(|parts| blocks as u64 * u64::from(parts.data_pages) * u64::from(TAIL_ENTRY_BYTES))
+            .map(|parts| blocks as u64 * u64::from(parts.data_pages) * u64::from(TAIL_PAGE_ENTRY_BYTES))
     }
 
     /// Programs the head page of `block`, which describes the block, after it was opened for the write stream `stream`.
@@ -187,10 +190,10 @@ impl<N: Nand> Store<N> {
         };
         head.encode(&mut page);
         let oob = Oob {
-            kind: PageKind::Head,
+            kind: PageKind::BlockHead,
             owner: kind.block_kind_code(),
             sequence_number: sequence,
-            first_write_sequence: sequence,
+            first_write_sequence_number: sequence,
             fingerprint: Fingerprint::default(),
         };
         let is_programmed = self.program_head_or_tail_page(self.geometry.first_page(block), oob, &page)?;
@@ -202,8 +205,8 @@ impl<N: Nand> Store<N> {
 
     /// Programs the tail pages (lists of a block's pages) of all full blocks that lack them. A block in which a program
     /// failed gets none, because it will be retired.
-    pub(super) fn write_pending_tails(&mut self) -> Result<()> {
-        while let Some(block) = self.blocks_without_tail.pop() {
+    pub(super) fn write_pending_tail_pages(&mut self) -> Result<()> {
+        while let Some(block) = self.full_blocks_without_tail_pages.pop() {
             if !self.nand.has_failed_program(block) {
                 self.write_tail_pages(block)?;
             }
@@ -216,14 +219,16 @@ impl<N: Nand> Store<N> {
     fn write_tail_pages(&mut self, block: BlockId) -> Result<()> {
         let Some(HeadTailLayout { data_pages, tail_pages }) = self.head_tail_layout else { return Ok(()) };
         let first = self.first_data_page(block);
-        let Some(head) = self.oob_without_read(self.geometry.first_page(block))? else { return Ok(()) };
+        let Some(head) = self.oob_kept_in_controller_ram(self.geometry.first_page(block))? else {
+            return Ok(());
+        };
         let mut page = vec![0; self.geometry.page_bytes as usize];
-        let per_page = self.geometry.page_bytes / TAIL_ENTRY_BYTES;
+        let per_page = self.geometry.page_bytes / TAIL_PAGE_ENTRY_BYTES;
         for number in 0..tail_pages {
             page.fill(0);
             let from = number * per_page;
-            for (k, bytes) in (from..data_pages).zip(page.chunks_exact_mut(TAIL_ENTRY_BYTES as usize)) {
-                let found = self.oob_without_read(Ppn(first.0 + k))?;
+            for (k, bytes) in (from..data_pages).zip(page.chunks_exact_mut(TAIL_PAGE_ENTRY_BYTES as usize)) {
+                let found = self.oob_kept_in_controller_ram(Ppn(first.0 + k))?;
                 let (owner, sequence) =
                     found.map_or((UNREADABLE_PAGE_OWNER, 0), |oob| (oob.owner, oob.sequence_number));
                 bytes[..4].copy_from_slice(&owner.to_le_bytes());
@@ -231,10 +236,10 @@ impl<N: Nand> Store<N> {
             }
             self.last_sequence += 1;
             let oob = Oob {
-                kind: PageKind::Tail,
+                kind: PageKind::BlockTail,
                 owner: number,
                 sequence_number: self.last_sequence,
-                first_write_sequence: head.sequence_number,
+                first_write_sequence_number: head.sequence_number,
                 fingerprint: Fingerprint::default(),
             };
             if !self.program_head_or_tail_page(Ppn(first.0 + data_pages + number), oob, &page)? {
@@ -246,8 +251,9 @@ impl<N: Nand> Store<N> {
     }
 
     /// Returns the OOB of a page whose block has no tail pages (lists of its OOBs) yet; `None` if the OOB is
-    /// unreadable. A controller keeps these OOBs in RAM until the tail is written, so this is no flash operation.
-    fn oob_without_read(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
+    /// unreadable. A controller keeps these OOBs in RAM until the tail pages are written. So the simulated read of the
+    /// OOB is not counted as a flash operation.
+    fn oob_kept_in_controller_ram(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
         match self.nand.probe_page(ppn) {
             Ok(found) => Ok(found),
             Err(NandError::Uncorrectable(_)) => Ok(None),
@@ -275,7 +281,7 @@ impl<N: Nand> Store<N> {
     #[inline]
     pub(super) fn schedule_tail_program(&mut self, block: BlockId) {
         if self.head_tail_layout.is_some() {
-            self.blocks_without_tail.push(block);
+            self.full_blocks_without_tail_pages.push(block);
         }
     }
 
@@ -283,19 +289,22 @@ impl<N: Nand> Store<N> {
     /// pages).
     pub(super) fn drop_scheduled_tail(&mut self, block: BlockId) {
         let Some(HeadTailLayout { tail_pages, .. }) = self.head_tail_layout else { return };
-        if let Some(at) = self.blocks_without_tail.iter().position(|&due| due == block) {
-            self.blocks_without_tail.swap_remove(at);
+        if let Some(at) = self.full_blocks_without_tail_pages.iter().position(|&due| due == block) {
+            self.full_blocks_without_tail_pages.swap_remove(at);
             self.counter_audit.skipped_tail_pages += u64::from(tail_pages);
         }
     }
 
     /// Reads, during recovery, the head page (description) of a block that is not bad. Costs one page read.
-    pub(crate) fn read_head_page(&mut self, block: BlockId) -> Result<HeadReadResult> {
+    pub(crate) fn read_head_page(&mut self, block: BlockId) -> Result<HeadPageReadResult> {
         let ppn = self.geometry.first_page(block);
-        let Some(oob) = self.read_head_or_tail_page(ppn)? else { return Ok(HeadReadResult::Erased) };
-        let head =
-            oob.filter(|oob| oob.kind == PageKind::Head).and_then(|_| HeadPage::decode(&self.page_buffer));
-        Ok(head.filter(|head| head.block == block).map_or(HeadReadResult::Unreadable, HeadReadResult::Intact))
+        let Some(oob) = self.read_head_or_tail_page(ppn)? else { return Ok(HeadPageReadResult::Erased) };
+        let head = oob
+            .filter(|oob| oob.kind == PageKind::BlockHead)
+            .and_then(|_| HeadPage::decode(&self.page_buffer));
+        Ok(head
+            .filter(|head| head.block == block)
+            .map_or(HeadPageReadResult::Unreadable, HeadPageReadResult::Intact))
     }
 
     /// Reads, during recovery, the tail pages of a block, which list owner and sequence number of its data pages. Costs
@@ -304,20 +313,20 @@ impl<N: Nand> Store<N> {
     pub(crate) fn read_tail_pages(&mut self, head: &HeadPage) -> Result<Option<TailPages>> {
         let Some(HeadTailLayout { data_pages, tail_pages }) = self.head_tail_layout else { return Ok(None) };
         let first = self.first_data_page(head.block);
-        let per_page = self.geometry.page_bytes / TAIL_ENTRY_BYTES;
+        let per_page = self.geometry.page_bytes / TAIL_PAGE_ENTRY_BYTES;
         let mut tail = TailPages::default();
         for number in 0..tail_pages {
             let found = self.read_head_or_tail_page(Ppn(first.0 + data_pages + number))?.flatten();
             let belongs = |oob: &Oob| {
-                oob.kind == PageKind::Tail
+                oob.kind == PageKind::BlockTail
                     && oob.owner == number
-                    && oob.first_write_sequence == head.head_program_sequence
+                    && oob.first_write_sequence_number == head.head_program_sequence
             };
             let Some(oob) = found.filter(belongs) else { return Ok(None) };
             tail.last_tail_page_sequence = tail.last_tail_page_sequence.max(oob.sequence_number);
             let offsets = number * per_page..data_pages;
-            for (k, bytes) in
-                offsets.zip(self.page_buffer.chunks_exact(TAIL_ENTRY_BYTES as usize).take(per_page as usize))
+            for (k, bytes) in offsets
+                .zip(self.page_buffer.chunks_exact(TAIL_PAGE_ENTRY_BYTES as usize).take(per_page as usize))
             {
                 let (owner, sequence) = bytes.split_at(4);
                 let entry = TailEntry {
@@ -389,7 +398,7 @@ mod tests {
         {
             let HeadTailLayout { data_pages, tail_pages } =
                 HeadTailLayout::of_geometry(&geometry_of_one_die(1, pages, bytes)).expect("it fits");
-            let per_page = bytes / TAIL_ENTRY_BYTES;
+            let per_page = bytes / TAIL_PAGE_ENTRY_BYTES;
             assert_eq!(1 + data_pages + tail_pages, pages);
             assert!(tail_pages * per_page >= data_pages, "{pages} pages of {bytes} bytes");
             assert!((tail_pages - 1) * per_page < data_pages + 1, "{pages} pages of {bytes} bytes");

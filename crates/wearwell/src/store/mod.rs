@@ -39,14 +39,14 @@ mod unreadable_pages;
 
 pub(crate) use block_recovery::FoundBlock;
 pub use block_table::{BlockState, BlockTable, GreedyTieBreak};
-pub(crate) use content_records::{ContentRecord, ContentRecordKey, content_record_words};
+pub(crate) use content_records::{ContentRecord, ContentRecordKey, content_record_nvram_words};
 pub use copies::PagesToCopy;
 pub(crate) use counter_audit::CounterAudit;
 pub use free_block_queue::FreeBlockOrder;
 use free_block_queue::FreeBlockQueue;
-pub(crate) use head_tail::{HeadPage, HeadReadResult};
-pub use head_tail::{HeadTailLayout, TAIL_ENTRY_BYTES};
-pub(crate) use notes::{FoundNotes, recovery_note_words};
+pub(crate) use head_tail::{HeadPage, HeadPageReadResult};
+pub use head_tail::{HeadTailLayout, TAIL_PAGE_ENTRY_BYTES};
+pub(crate) use notes::{FoundValidityNotes, validity_note_nvram_words};
 use pool_rotation::PoolRotation;
 pub use pool_rotation::Striping;
 
@@ -55,7 +55,7 @@ use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
 use crate::events::FtlEvent;
-use crate::nand::{Geometry, Nand, NandError, Oob, PageKind, PageWord};
+use crate::nand::{Geometry, Nand, NandError, Oob, PageDataWord, PageKind};
 use crate::operation::{Cause, FlashOp, OpKind};
 use crate::stats::{FlashOpPage, RequestOpLog, Stats};
 use crate::tables::prefetch::load_into_cpu_cache;
@@ -129,7 +129,8 @@ struct Frontier {
     block: BlockId,
     /// Next page of the block to be programmed.
     next_page: Ppn,
-    /// Number of pages of the block that can still be programmed with data, before its tail pages if it has these.
+    /// Number of pages of the block that can still be programmed with data or metadata. The last pages of the block are
+    /// not counted if they are reserved for a description of the block (tail pages).
     pages_left: u32,
 }
 
@@ -141,13 +142,13 @@ impl Frontier {
 /// Block manager on a flash medium: programs the pages of each stream of writes into open blocks, counts valid pages
 /// per block, erases blocks.
 #[derive(Clone, Debug)]
-pub struct Store<N> {
+pub struct FlashPageStore<N> {
     /// The flash medium, which only the store calls.
     nand: N,
     /// Geometry of the medium: planes, blocks and pages.
     geometry: Geometry,
     /// Divider by the number of pages of a block, which turns a PPN into a block number.
-    block_pages_divider: Divider,
+    pages_per_block_divider: Divider,
     /// Number of pools (planes, or groups of planes over which superblocks extend).
     allocation_pools: u32,
     /// State, valid count and age of each block.
@@ -168,7 +169,7 @@ pub struct Store<N> {
     last_sequence: u64,
     /// Whether a translation page or validity page becomes durable only after all programs before it, because it may
     /// name their pages. Recovery by a backward scan relies on this order.
-    fences_metadata_pages: bool,
+    programs_metadata_after_earlier_pages: bool,
     /// Whether replaced versions of translation pages are retained for a recovery.
     retains_translation_versions: bool,
     /// Old versions of translation pages retained for a recovery, oldest first, each with the sequence number of the
@@ -180,20 +181,21 @@ pub struct Store<N> {
     /// Pages in use that are known to be unreadable: a read failed, or they were programmed as lost, so that every read
     /// of them fails.
     unreadable_pages: FxHashSet<Ppn>,
-    /// Pages found unreadable since the last call of [`Store::take_found_unreadable_pages`].
+    /// Pages found unreadable since the last call of [`FlashPageStore::take_found_unreadable_pages`].
     unreported_unreadable_pages: Vec<Ppn>,
     /// Division of blocks into a head page and tail pages, which describe the block, and data pages between; `None` if
     /// blocks have only data pages.
     head_tail_layout: Option<HeadTailLayout>,
     /// Full blocks whose tail pages (lists of the block's OOBs) are not written yet.
-    blocks_without_tail: Vec<BlockId>,
-    /// Blocks opened for data that [`Store::take_opened_data_block`] has not returned yet; `None` if they are not
-    /// recorded.
+    full_blocks_without_tail_pages: Vec<BlockId>,
+    /// Blocks opened for data that [`FlashPageStore::take_opened_data_block`] has not returned yet; `None` if they are
+    /// not recorded.
     opened_data_blocks: Option<Vec<BlockId>>,
-    /// Whether a page program failed since the last call of [`Store::take_program_failure_flag`].
+    /// Whether a page program failed since the last call of [`FlashPageStore::take_program_failure_flag`].
     has_program_failed: bool,
-    /// Notes in NVRAM that keep a recovery short; `None` if the device keeps none.
-    recovery_notes: Option<Box<notes::RecoveryNotes>>,
+    /// Notes in NVRAM that name, for recovery, the data pages whose validity on flash may be outdated; `None` if the
+    /// device keeps none.
+    nvram_validity_notes: Option<Box<notes::NvramValidityNotes>>,
     /// Records in NVRAM of shared and compressed pages, for recovery; `None` if the device keeps none.
     content_records: Option<Box<content_records::ContentRecords>>,
     /// Counters of flash operations and events, since they were last cleared.
@@ -206,7 +208,7 @@ pub struct Store<N> {
     page_buffer: Vec<u8>,
 }
 
-impl<N: Nand> Store<N> {
+impl<N: Nand> FlashPageStore<N> {
     /// Creates a block manager over a medium whose good blocks are all erased. Free blocks are opened in the order
     /// `order`.
     pub fn new(nand: N, order: FreeBlockOrder) -> Self {
@@ -218,7 +220,7 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if blocks are too small for head and tail pages.
-    pub fn with_heads_and_tails(nand: N, order: FreeBlockOrder) -> Result<Self> {
+    pub fn with_head_and_tail_pages(nand: N, order: FreeBlockOrder) -> Result<Self> {
         let parts = HeadTailLayout::of_geometry(nand.geometry())?;
         Ok(Self::with_head_tail_layout(nand, order, Some(parts)))
     }
@@ -234,7 +236,7 @@ impl<N: Nand> Store<N> {
         let data_pages = head_tail_layout.map_or(geometry.block_pages(), |parts| parts.data_pages);
         let page = vec![0; (geometry.page_bytes + geometry.spare_bytes) as usize];
         let mut store = Self {
-            block_pages_divider: Divider::new(geometry.block_pages()),
+            pages_per_block_divider: Divider::new(geometry.block_pages()),
             allocation_pools: pools,
             blocks: BlockTable::new(geometry.blocks(), data_pages, pools),
             free_block_queues: (0..pools).map(|_| FreeBlockQueue::new(order)).collect(),
@@ -243,17 +245,17 @@ impl<N: Nand> Store<N> {
             pools_with_open_block: Default::default(),
             pool_rotation: PoolRotation::new(&geometry),
             last_sequence: 0,
-            fences_metadata_pages: false,
+            programs_metadata_after_earlier_pages: false,
             retains_translation_versions: false,
             retained_translation_versions: VecDeque::new(),
             interrupted_programs: Vec::new(),
             unreadable_pages: FxHashSet::default(),
             unreported_unreadable_pages: Vec::new(),
             head_tail_layout,
-            blocks_without_tail: Vec::new(),
+            full_blocks_without_tail_pages: Vec::new(),
             opened_data_blocks: None,
             has_program_failed: false,
-            recovery_notes: None,
+            nvram_validity_notes: None,
             content_records: None,
             stats: Stats::default(),
             counter_audit: CounterAudit::default(),
@@ -279,7 +281,7 @@ impl<N: Nand> Store<N> {
     fn return_to_free_blocks(&mut self, block: BlockId) {
         self.remove_unreadable_pages_of(block);
         self.blocks.set_free(block);
-        let (wear, pool) = (self.nand.erase_count(block), self.pool_of(block));
+        let (wear, pool) = (self.nand.erase_count(block), self.allocation_pool_of_block(block));
         self.free_block_queues[pool as usize].insert(block, wear);
     }
 
@@ -322,12 +324,12 @@ impl<N: Nand> Store<N> {
     /// Returns the block that holds a page.
     #[inline]
     pub fn block_of(&self, ppn: Ppn) -> BlockId {
-        BlockId(self.block_pages_divider.quotient(ppn.0))
+        BlockId(self.pages_per_block_divider.quotient(ppn.0))
     }
 
-    /// Returns the pool (a plane, or the planes over which superblocks extend) of a block.
+    /// Returns the pool (a plane, or the planes over which superblocks extend) in which a block is allocated.
     #[inline]
-    pub fn pool_of(&self, block: BlockId) -> u32 {
+    pub fn allocation_pool_of_block(&self, block: BlockId) -> u32 {
         if self.allocation_pools == 1 { 0 } else { block.0 % self.allocation_pools }
     }
 
@@ -337,7 +339,7 @@ impl<N: Nand> Store<N> {
     fn plane_of(&self, ppn: Ppn) -> PlaneId {
         let block = self.block_of(ppn);
         match self.geometry.superblock_planes {
-            1 => PlaneId(self.pool_of(block)),
+            1 => PlaneId(self.allocation_pool_of_block(block)),
             _ => self.geometry.plane_of(block, ppn.0 - self.geometry.first_page(block).0),
         }
     }
@@ -383,16 +385,16 @@ impl<N: Nand> Store<N> {
     }
 
     /// Whether `pages` pages of a stream of writes can be appended without using the free blocks reserved for garbage
-    /// collection, if each page goes to the pool (set of planes) that [`Store::preferred_append_pool`] then
+    /// collection, if each page goes to the pool (set of planes) that [`FlashPageStore::preferred_append_pool`] then
     /// returns. O(1) if they fit the stream's only open block, as is usual; O(pools) if room is short.
     #[inline]
     pub(crate) fn has_room_for_pages(&self, stream: Stream, pages: u32) -> bool {
-        self.fits_in_only_open_block(stream, pages) || self.has_room_in_pools_together(stream, pages)
+        self.fits_in_single_open_block(stream, pages) || self.has_room_in_pools_together(stream, pages)
     }
 
     /// Whether a stream of writes has exactly one open block and `pages` pages fit into it.
     #[inline]
-    pub(crate) fn fits_in_only_open_block(&self, stream: Stream, pages: u32) -> bool {
+    pub(crate) fn fits_in_single_open_block(&self, stream: Stream, pages: u32) -> bool {
         let open = self.pools_with_open_block[stream as usize].as_slice();
         matches!(open, &[pool] if self.open_block_pages_left(stream, pool) >= pages)
     }
@@ -420,8 +422,8 @@ impl<N: Nand> Store<N> {
         self.pool_rotation.set_striping(striping, &self.geometry);
     }
 
-    /// Undoes one [`Store::take_next_pool`] that returned `pool` (set of planes), because the page is not written after
-    /// all: the write stream's next page goes to `pool`.
+    /// Undoes one [`FlashPageStore::take_next_pool`] that returned `pool` (set of planes), because the page is not
+    /// written after all: the write stream's next page goes to `pool`.
     #[inline]
     pub(crate) fn restore_next_pool(&mut self, stream: Stream, pool: u32) {
         self.pool_rotation.set_next_pool(stream, pool);
@@ -467,8 +469,8 @@ impl<N: Nand> Store<N> {
 
     /// Makes every translation page and validity page become durable only after all programs before it, on a medium
     /// that buffers writes ([`Nand::fence`]).
-    pub(crate) fn enable_metadata_page_fences(&mut self) {
-        self.fences_metadata_pages = true;
+    pub(crate) fn enable_metadata_programs_after_earlier_pages(&mut self) {
+        self.programs_metadata_after_earlier_pages = true;
     }
 
     /// Programs the next page of the write stream `stream` in `pool` (set of planes) and counts it as valid. Returns
@@ -502,12 +504,12 @@ impl<N: Nand> Store<N> {
     /// four bytes ([`Nand::program_changed_page`]). Returns its PPN. A failed program is repeated in a new block.
     ///
     /// # Errors
-    /// As [`Store::append_page`].
+    /// As [`FlashPageStore::append_page`].
     pub(crate) fn append_changed_page(
         &mut self,
         stream: Stream,
         owner: u32,
-        (base, words): (Ppn, &[PageWord]),
+        (base, words): (Ppn, &[PageDataWord]),
         cause: Cause,
     ) -> Result<Ppn> {
         let pool = self.preferred_append_pool(stream);
@@ -524,7 +526,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Returns the index of the open block whose next page is to be programmed, and the OOB for that page. Opens a
-    /// block if needed. The caller programs the page and then calls [`Store::finish_program`].
+    /// block if needed. The caller programs the page and then calls [`FlashPageStore::finish_program`].
     #[inline(always)]
     fn prepare_program(
         &mut self,
@@ -537,7 +539,9 @@ impl<N: Nand> Store<N> {
         if self.frontiers[index].pages_left == 0 {
             self.open_block_for_stream(stream, pool)?;
         }
-        if matches!(stream, Stream::Translation | Stream::Validity) && self.fences_metadata_pages {
+        if matches!(stream, Stream::Translation | Stream::Validity)
+            && self.programs_metadata_after_earlier_pages
+        {
             self.nand.fence()?;
         }
         self.last_sequence += 1;
@@ -548,7 +552,7 @@ impl<N: Nand> Store<N> {
                 kind: stream.kind(),
                 owner,
                 sequence_number: sequence,
-                first_write_sequence: sequence,
+                first_write_sequence_number: sequence,
                 fingerprint,
             },
         ))
@@ -624,7 +628,7 @@ impl<N: Nand> Store<N> {
         if self.head_tail_layout.is_none() {
             return self.open_next_free_block(stream, pool).map(drop);
         }
-        self.write_pending_tails()?;
+        self.write_pending_tail_pages()?;
         let index = self.frontier_index(stream, pool);
         loop {
             let block = self.open_next_free_block(stream, pool)?;
@@ -654,7 +658,7 @@ impl<N: Nand> Store<N> {
         {
             opened.push(block);
         }
-        let index = self.frontier_index(stream, self.pool_of(block));
+        let index = self.frontier_index(stream, self.allocation_pool_of_block(block));
         let next = self.first_data_page(block);
         self.set_frontier(
             index,
@@ -662,7 +666,7 @@ impl<N: Nand> Store<N> {
         );
     }
 
-    /// Makes the store record the blocks that it opens for data, for [`Store::take_opened_data_block`].
+    /// Makes the store record the blocks that it opens for data, for [`FlashPageStore::take_opened_data_block`].
     pub(crate) fn record_opened_data_blocks(&mut self) {
         self.opened_data_blocks = Some(Vec::new());
     }
@@ -674,8 +678,8 @@ impl<N: Nand> Store<N> {
         self.opened_data_blocks.as_mut()?.pop()
     }
 
-    /// Opens a block for the next page of a stream of writes, in the pool of [`Store::preferred_append_pool`], if
-    /// the stream has no open block there.
+    /// Opens a block for the next page of a stream of writes, in the pool of [`FlashPageStore::preferred_append_pool`],
+    /// if the stream has no open block there.
     pub(crate) fn open_block_in_advance(&mut self, stream: Stream) -> Result<()> {
         let pool = self.preferred_append_pool(stream);
         if self.open_block_pages_left(stream, pool) > 0 {
@@ -733,7 +737,7 @@ impl<N: Nand> Store<N> {
     /// Counts the metadata page at `ppn` as invalid, and allows the simulation to drop its bytes: the page will not be
     /// read again.
     pub fn count_metadata_page_invalid(&mut self, ppn: Ppn) {
-        self.nand.drop_metadata_bytes(&[ppn]);
+        self.nand.discard_bytes_of_metadata_pages(&[ppn]);
         self.count_page_invalid(ppn);
     }
 
@@ -741,7 +745,7 @@ impl<N: Nand> Store<N> {
     #[inline]
     pub fn revive_page(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
-        self.blocks.restore_valid_page(block);
+        self.blocks.count_invalid_page_valid_again(block);
     }
 
     /// Reads the page at `ppn`, counts the read under `cause` and returns the OOB. `into` receives the bytes if the
@@ -791,7 +795,7 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
-    pub(crate) fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord], cause: Cause) -> Result<()> {
+    pub(crate) fn read_words(&mut self, ppn: Ppn, words: &mut [PageDataWord], cause: Cause) -> Result<()> {
         self.nand.read_words(ppn, words).map_err(|error| self.record_read_failure(ppn, error, cause))?;
         self.stats.reads[cause as usize] += 1;
         self.record_operation(OpKind::Read, ppn, cause);
@@ -865,7 +869,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Counts and times a scan of `bytes` bytes of NVRAM for which no GC victim waits (log cleaning, recovery). The
-    /// caller reads the words themselves through [`Store::nvram`].
+    /// caller reads the words themselves through [`FlashPageStore::nvram`].
     pub fn charge_nvram_scan(&mut self, bytes: u64) {
         self.record_nvram_scan(None, bytes);
     }
@@ -943,7 +947,7 @@ impl<N: Nand> Store<N> {
     /// life of the device.
     fn retire_block(&mut self, block: BlockId) {
         self.blocks.retire(block);
-        self.pool_rotation.record_retired_block(self.pool_of(block));
+        self.pool_rotation.record_retired_block(self.allocation_pool_of_block(block));
     }
 
     /// Adds a flash operation on one page to the list of operations for the timing model, if such a list is kept.
@@ -981,7 +985,7 @@ impl<N: Nand> Store<N> {
         if !self.flash_ops.is_recording_ops() {
             return;
         }
-        let back_to_copy = self.flash_ops.ops_back_to_last_copy_of_victim();
+        let back_to_copy = self.flash_ops.ops_back_from_next_erase_to_last_copy();
         let first = self.geometry.first_page(block);
         for plane in 0..self.geometry.superblock_planes {
             let after = if back_to_copy == 0 { 0 } else { back_to_copy.saturating_add(plane as u16) };
@@ -1006,7 +1010,7 @@ impl<N: Nand> Store<N> {
             cause,
             ops_back_to_dependency,
             transfer_bytes: bytes,
-            copy_or_nvram_line_count: 1,
+            copied_page_or_nvram_line_count: 1,
         });
         if self.flash_ops.is_recording_op_pages() {
             self.record_operation_page(kind, ppn);

@@ -1,16 +1,16 @@
-//! Opening of a chosen free block for copies while the stream already has an open block in the pool.
+//! Parked blocks: open blocks that a write stream leaves partly filled while it fills a block that was chosen for it.
 //!
-//! Dual-pool wear leveling stores cold data in one particular worn block. The block that the stream was filling is
-//! *parked* until the chosen block is full, and is filled on then: no page is wasted, and both count as open. Price:
-//! one more partly filled block for a while, so a device with this wear leveling keeps one block more per pool
-//! (`Ftl::require_and_count_spare_pages`).
+//! Dual-pool wear leveling stores cold data in one particular worn block. Meanwhile, the block that the stream was
+//! filling is *parked*: it stays open, and is filled further when the chosen block is full. So no page is wasted. The
+//! cost is one more partly filled block for a while. Therefore a device with this wear leveling keeps one block more
+//! per pool (`Ftl::require_and_count_spare_pages`).
 
-use super::{Frontier, Store, Stream};
+use super::{FlashPageStore, Frontier, Stream};
 use crate::address::BlockId;
 use crate::error::Result;
 use crate::nand::Nand;
 
-impl<N: Nand> Store<N> {
+impl<N: Nand> FlashPageStore<N> {
     /// Whether the write stream has a parked block in the pool (set of planes): a partly filled block that was set
     /// aside while the stream fills another one.
     pub(crate) fn has_parked_block(&self, stream: Stream, pool: u32) -> bool {
@@ -24,10 +24,10 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Power loss.
     pub(crate) fn open_chosen_block(&mut self, stream: Stream, block: BlockId) -> Result<()> {
-        let pool = self.pool_of(block);
+        let pool = self.allocation_pool_of_block(block);
         assert!(!self.has_parked_block(stream, pool), "pool {pool} has parked a block of {stream:?} already");
         if self.head_tail_layout.is_some() {
-            self.write_pending_tails()?;
+            self.write_pending_tail_pages()?;
         }
         let is_free = self.free_block_queues[pool as usize].remove(block, self.nand.erase_count(block));
         assert!(is_free, "block {block} cannot be opened: it is not free");

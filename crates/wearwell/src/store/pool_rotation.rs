@@ -19,8 +19,8 @@ pub enum Striping {
     /// next die, all dies of a channel before the next channel. Two successive pages are often on one die.
     #[default]
     PlaneFirst,
-    /// Successive pages visit all channels first, then the next dies, then the next planes: as many successive pages as
-    /// there are dies are on different dies.
+    /// Successive pages visit all channels first, then the next dies, then the next planes. So `n` successive pages are
+    /// on `n` different dies, if the device has at least `n` dies.
     ChannelFirst,
 }
 
@@ -29,34 +29,36 @@ pub enum Striping {
 struct PoolStride {
     /// Distance, in pool numbers, from the pool (set of planes) of one page to the pool of the next page; with channels
     /// first, that pool is on the next channel.
-    pools_per_step: u32,
+    pools_to_next_page: u32,
     /// Number of pools (sets of planes) per die: the distance to the next die, which follows when all channels were
     /// visited.
     pools_per_die: u32,
 }
 
 impl PoolStride {
-    /// Returns the distances that result from the order of striping and the geometry. If a superblock extends over
-    /// several dies, both orders are the same.
+    /// Returns the distances between the pool numbers of successive pages, for this order of striping and this
+    /// geometry. If a superblock extends over several dies, both orders of striping give the same distances.
     fn new(striping: Striping, geometry: &Geometry) -> Self {
         let die_pools = geometry.planes_per_die / geometry.superblock_planes;
         let lies_in_dies = geometry.planes_per_die.is_multiple_of(geometry.superblock_planes);
         match striping {
             Striping::ChannelFirst if lies_in_dies => {
-                Self { pools_per_step: die_pools * geometry.dies_per_channel, pools_per_die: die_pools }
+                Self { pools_to_next_page: die_pools * geometry.dies_per_channel, pools_per_die: die_pools }
             }
             // With a superblock over several dies, successive pages of one block are on different planes anyway.
-            Striping::ChannelFirst | Striping::PlaneFirst => Self { pools_per_step: 1, pools_per_die: 1 },
+            Striping::ChannelFirst | Striping::PlaneFirst => Self { pools_to_next_page: 1, pools_per_die: 1 },
         }
     }
 
-    /// Returns the pool (set of planes) that follows a pool on the last channel: the pool on the first channel and the
-    /// next die; after the last die, the pool on the first die and the next plane; after the last plane, pool 0.
-    /// `pools_beyond_last` is the number of the pool plus the distance between channels, minus the number of pools.
-    fn pool_after_last_channel(self, pools_beyond_last: u32) -> u32 {
+    /// Returns the pool (set of planes) for the next page after a page on the last channel. This is the pool on the
+    /// first channel and the next die; after the last die, on the first die and the next plane; after the last plane,
+    /// pool 0. `pools_beyond_last` is the pool number of the page plus `pools_to_next_page`, minus the number of pools.
+    fn next_pool_after_last_channel(self, pools_beyond_last: u32) -> u32 {
         match pools_beyond_last + self.pools_per_die {
-            next if next < self.pools_per_step => next,
-            next if next + 1 < self.pools_per_step + self.pools_per_die => next + 1 - self.pools_per_step,
+            next if next < self.pools_to_next_page => next,
+            next if next + 1 < self.pools_to_next_page + self.pools_per_die => {
+                next + 1 - self.pools_to_next_page
+            }
             _ => 0,
         }
     }
@@ -78,7 +80,7 @@ pub(super) struct PoolRotation {
     /// Skip counter of each pool (set of planes) in each write stream, at index `stream * pools + pool`, by which a
     /// pool with retired blocks gets fewer pages. It grows by the pool's number of lost blocks at each turn; at a
     /// skipped turn it falls by the pool's initial number of blocks.
-    skip_counters: Vec<u32>,
+    skip_counter_by_stream_and_pool: Vec<u32>,
     /// Whether any pool (set of planes) has lost a block to retirement; if not, one addition finds the pool of the next
     /// page.
     has_retired_block: bool,
@@ -94,7 +96,7 @@ impl PoolRotation {
             stride: PoolStride::new(Striping::default(), geometry),
             next_pools: [0; Stream::STREAM_COUNT],
             retired_blocks_by_pool: vec![0; allocation_pools as usize],
-            skip_counters: vec![0; Stream::STREAM_COUNT * allocation_pools as usize],
+            skip_counter_by_stream_and_pool: vec![0; Stream::STREAM_COUNT * allocation_pools as usize],
             has_retired_block: false,
         }
     }
@@ -104,7 +106,7 @@ impl PoolRotation {
     pub(super) fn restart_rotation(&mut self) {
         self.next_pools = [0; Stream::STREAM_COUNT];
         self.retired_blocks_by_pool.fill(0);
-        self.skip_counters.fill(0);
+        self.skip_counter_by_stream_and_pool.fill(0);
         self.has_retired_block = false;
     }
 
@@ -153,11 +155,11 @@ impl PoolRotation {
     /// skipped.
     #[inline]
     fn pool_after(&self, pool: u32) -> u32 {
-        let next = pool + self.stride.pools_per_step;
+        let next = pool + self.stride.pools_to_next_page;
         if next < self.allocation_pools {
             next
         } else {
-            self.stride.pool_after_last_channel(next - self.allocation_pools)
+            self.stride.next_pool_after_last_channel(next - self.allocation_pools)
         }
     }
 
@@ -167,8 +169,8 @@ impl PoolRotation {
     fn next_unskipped_pool(&mut self, stream: Stream, pool: u32) -> u32 {
         let mut next = self.pool_after(pool);
         for _ in 0..self.allocation_pools {
-            let skip_debt =
-                &mut self.skip_counters[stream as usize * self.allocation_pools as usize + next as usize];
+            let skip_debt = &mut self.skip_counter_by_stream_and_pool
+                [stream as usize * self.allocation_pools as usize + next as usize];
             *skip_debt += self.retired_blocks_by_pool[next as usize];
             if *skip_debt < self.blocks_per_pool {
                 break;

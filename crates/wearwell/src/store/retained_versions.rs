@@ -4,19 +4,19 @@
 //! The retained versions count as valid pages, so that their blocks are not erased, until the invalid pages that a
 //! comparison would find are recorded durably elsewhere.
 
-use super::Store;
+use super::FlashPageStore;
 use crate::address::{BlockId, Ppn};
 use crate::nand::Nand;
 
-impl<N: Nand> Store<N> {
-    /// Makes the store retain old versions of translation pages until [`Store::discard_retained_versions`] discards
-    /// them: a recovery compares them with the newer versions (GeckoFTL, appendix C.2.2).
+impl<N: Nand> FlashPageStore<N> {
+    /// Makes the store retain old versions of translation pages until [`FlashPageStore::discard_retained_versions`]
+    /// discards them: a recovery compares them with the newer versions (GeckoFTL, appendix C.2.2).
     pub(crate) fn enable_translation_version_retention(&mut self) {
         self.retains_translation_versions = true;
     }
 
-    /// Retains an old version of a translation page if [`Store::enable_translation_version_retention`] was called,
-    /// otherwise discards it. A retained version counts as a valid page, so that its block is not erased.
+    /// Retains an old version of a translation page if [`FlashPageStore::enable_translation_version_retention`] was
+    /// called, otherwise discards it. A retained version counts as a valid page, so that its block is not erased.
     pub(crate) fn retain_or_discard_version(&mut self, ppn: Ppn) {
         if self.retains_translation_versions {
             self.retained_translation_versions.push_back((self.last_sequence, ppn));
@@ -39,7 +39,7 @@ impl<N: Nand> Store<N> {
 
     /// Records that GC moved the retained old version of a translation page from `from` to `to`. Returns `false` if no
     /// version is retained at `from`.
-    pub(crate) fn move_retained_version(&mut self, from: Ppn, to: Ppn) -> bool {
+    pub(crate) fn move_retained_translation_page_version(&mut self, from: Ppn, to: Ppn) -> bool {
         let held = self.retained_translation_versions.iter_mut().find(|(_, held)| *held == from);
         held.map(|(_, place)| *place = to).is_some()
     }
@@ -64,7 +64,7 @@ impl<N: Nand> Store<N> {
             self.retained_translation_versions.partition_point(|&(replaced, _)| replaced <= sequence);
         let pages: Vec<Ppn> =
             self.retained_translation_versions.drain(..released).map(|(_, ppn)| ppn).collect();
-        self.nand.drop_metadata_bytes(&pages);
+        self.nand.discard_bytes_of_metadata_pages(&pages);
         for ppn in pages {
             self.count_page_invalid(ppn);
         }

@@ -1,22 +1,22 @@
 //! Pages whose data cannot be read: those known to be unreadable, and those that are programmed as lost.
 //!
 //! A page that cannot be read must not block garbage collection, and no reader may get an older version of its data. So
-//! GC moves it like any other page, and its copy is *programmed as lost* ([`Nand::program_lost_page`]): the OOB carries
-//! owner, sequence number and generation, and every read of the data returns an uncorrectable error. Map, page
+//! GC moves it like any other page, and its copy is *programmed as lost* ([`Nand::program_page_marked_lost`]): the OOB
+//! carries owner, sequence number and generation, and every read of the data returns an uncorrectable error. Map, page
 //! validity, reference counts and recovery treat the copy as a valid page; only a read of its data fails. The mark is
 //! as durable as data, and newer than every older copy. An overwrite or a trim heals the logical page, because it makes
 //! the copy invalid.
 //!
 //! The price: one page of flash per lost page until the host heals it.
 
-use super::{Frontier, Store, Stream};
+use super::{FlashPageStore, Frontier, Stream};
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::Fingerprint;
 use crate::error::{Error, Result};
 use crate::nand::{Nand, NandError, Oob};
 use crate::operation::{Cause, OpKind};
 
-impl<N: Nand> Store<N> {
+impl<N: Nand> FlashPageStore<N> {
     /// Whether the data of the page at `ppn` is known to be unreadable.
     #[inline]
     pub fn is_unreadable(&self, ppn: Ppn) -> bool {
@@ -70,18 +70,18 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Replaces, in a recovery, the list of unreadable pages by the pages that were programmed as lost, which the
-    /// medium knows.
-    pub(super) fn reload_unreadable_pages(&mut self) {
-        self.unreadable_pages = self.nand.pages_programmed_as_lost().into_iter().collect();
+    /// Replaces, in a recovery, the list of unreadable pages by the pages that have a lost mark on the medium: GC
+    /// programmed them in place of pages whose data could not be read.
+    pub(super) fn rebuild_list_of_unreadable_pages(&mut self) {
+        self.unreadable_pages = self.nand.pages_programmed_with_lost_mark().into_iter().collect();
     }
 
     /// Programs the next page of the write stream `stream` in `pool` (set of planes) as lost (every read of its data
     /// fails), counts it as valid and returns its PPN. A failed program is repeated in another block, as by
-    /// [`Store::append_page`].
+    /// [`FlashPageStore::append_page`].
     ///
     /// # Errors
-    /// As [`Store::append_page`].
+    /// As [`FlashPageStore::append_page`].
     pub(crate) fn append_lost_page(
         &mut self,
         stream: Stream,
@@ -150,7 +150,7 @@ impl<N: Nand> Store<N> {
         cause: Cause,
     ) -> Result<Option<Ppn>> {
         let Frontier { next_page: next, .. } = self.frontiers[index];
-        let outcome = self.nand.program_lost_page(next, oob, spare);
+        let outcome = self.nand.program_page_marked_lost(next, oob, spare);
         let place = self.finish_program(index, outcome, cause)?;
         self.unreadable_pages.extend(place);
         self.stats.lost_pages += u64::from(place.is_some());
@@ -169,7 +169,7 @@ fn metadata_name_of_cause(cause: Cause) -> Option<&'static str> {
         Cause::Host
         | Cause::Gc
         | Cause::WearLeveling
-        | Cause::Content
+        | Cause::ContentMechanism
         | Cause::Checkpoint
         | Cause::BlockMetadata
         | Cause::Scrub => None,

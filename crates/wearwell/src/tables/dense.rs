@@ -54,21 +54,23 @@ macro_rules! impl_table_integer {
 }
 impl_table_integer!(u8, u32, u64);
 
-/// Minimum size in bytes of a table of integers that gets a memory mapping of its own; smaller tables are on the heap.
-const MIN_MAPPED_TABLE_BYTES: usize = 1 << 20;
+/// Minimum size in bytes of a table of integers that gets a memory mapping (mmap) of its own; smaller tables are on the
+/// heap.
+const MIN_MEMORY_MAPPED_TABLE_BYTES: usize = 1 << 20;
 
-/// Memory of a table of integers: on the heap if small, otherwise a mapping of its own.
+/// Memory of a table of integers: on the heap if small, otherwise an anonymous memory mapping (mmap) of its own.
 enum TableMemory {
     /// Memory on the heap, for a small table.
     Heap(Box<[u8]>),
-    /// Memory mapping of its own, on large memory pages if the system grants them.
+    /// Memory mapping (mmap) of its own, on large memory pages if the system grants them.
     Mapped(MmapMut),
 }
 
 impl TableMemory {
-    /// Allocates `bytes` bytes of zeros: on the heap, or as a mapping if there are at least [`MIN_MAPPED_TABLE_BYTES`].
+    /// Allocates `bytes` bytes of zeros: on the heap, or as a memory mapping (mmap) if there are at least
+    /// [`MIN_MEMORY_MAPPED_TABLE_BYTES`].
     fn zeroed(bytes: usize) -> Self {
-        if bytes < MIN_MAPPED_TABLE_BYTES {
+        if bytes < MIN_MEMORY_MAPPED_TABLE_BYTES {
             return Self::Heap(vec![0; bytes].into());
         }
         let memory = MmapMut::map_anon(bytes).expect(
@@ -128,13 +130,13 @@ impl<W: TableInteger> DenseTable<W> {
         self.len
     }
 
-    /// Returns the memory of the array as its integers, each in the form of its bytes.
+    /// Returns the integers of the array, each as its bytes.
     #[inline]
     fn words(&self) -> &[W::Bytes] {
         W::integers_of_bytes(self.memory.bytes())
     }
 
-    /// Returns the memory of the array as its integers, each in the form of its bytes, for mutable access.
+    /// Returns the integers of the array, each as its bytes, for mutable access.
     #[inline]
     fn words_mut(&mut self) -> &mut [W::Bytes] {
         W::integers_of_bytes_mut(self.memory.bytes_mut())
@@ -147,7 +149,7 @@ impl<W: TableInteger> DenseTable<W> {
     }
 
     /// Returns the integers at `indices` of the array, in their order. Checks only once whether the array is on the
-    /// heap or in a mapping. Panics beyond the end.
+    /// heap or in a memory mapping (mmap). Panics beyond the end.
     #[inline]
     pub(crate) fn get_each(&self, indices: impl Iterator<Item = usize>) -> impl Iterator<Item = W> {
         let words = self.words();

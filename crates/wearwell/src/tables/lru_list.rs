@@ -1,7 +1,8 @@
 //! Lists of numbered slots in order of use, linked by index: O(1) to move a slot, no allocation once grown.
 //!
-//! The links are stored in the container of the slots ([`LinkedSlots`]): the entries themselves if whoever moves a slot
-//! uses its entry anyway and the slot is on one of several lists, otherwise a separate table ([`LruList`]).
+//! The container of the slots stores the links ([`LinkedSlots`]). There are two kinds of containers: the table of the
+//! entries itself, if a caller that moves a slot uses the entry anyway and the slot is on one of several lists;
+//! otherwise a separate table of links ([`LruList`]).
 
 /// Number that means "no slot" on an LRU list.
 const NO_SLOT: u32 = u32::MAX;

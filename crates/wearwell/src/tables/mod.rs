@@ -10,4 +10,4 @@ mod slot_index;
 pub(crate) use dense::DenseTable;
 pub(crate) use lru_list::{LinkedSlots, ListLinks, LruEnds, LruList};
 pub(crate) use page_set::PageSet;
-pub(crate) use slot_index::{ChainedIndex, ChainedSlots, SlotIndex, hash_key};
+pub(crate) use slot_index::{ChainedIndex, ChainedSlots, KeyToSlotIndex, hash_key};

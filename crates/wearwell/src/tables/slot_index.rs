@@ -1,9 +1,10 @@
-//! Hash index from a key to the number of the slot that holds it, for tables that a host write accesses several times.
+//! Hash index from keys to slot numbers (indices of table entries), for tables that a host write accesses several
+//! times.
 //!
 //! Slots with the same hash are chained ([`ChainedIndex`]), so that inserting or removing a key takes two or three
-//! accesses and no entry is ever moved. The links are stored in the container of the slots ([`ChainedSlots`]). That is
-//! the entries themselves if a look-up is about to use the entry anyway. Otherwise it is a separate table of keys and
-//! links ([`SlotIndex`]), so that a look-up does not touch the entries.
+//! accesses and no entry is ever moved. The container of the slots stores the links ([`ChainedSlots`]). There are two
+//! kinds of containers: the table of the entries itself, if a look-up is about to use the entry anyway; otherwise a
+//! separate table of keys and links ([`KeyToSlotIndex`]), so that a look-up does not touch the entries.
 
 use crate::tables::prefetch::load_into_cpu_cache;
 
@@ -97,7 +98,7 @@ impl ChainedIndex {
         self.link_into_chain(slots, slot);
         self.len += 1;
         if self.len > self.chain_heads.len() {
-            self.double_chains(slots);
+            self.double_chain_count(slots);
         }
     }
 
@@ -110,7 +111,7 @@ impl ChainedIndex {
 
     /// Doubles the number of hash chains, and links all slots into the new chains.
     #[cold]
-    fn double_chains(&mut self, slots: &mut impl ChainedSlots) {
+    fn double_chain_count(&mut self, slots: &mut impl ChainedSlots) {
         let chains = 2 * self.chain_heads.len();
         self.hash_shift -= 1;
         for mut slot in std::mem::replace(&mut self.chain_heads, vec![NO_SLOT; chains]) {
@@ -171,14 +172,14 @@ impl ChainedSlots for Vec<ChainNode> {
 
 /// Chained hash index from keys to slots (numbered table entries), which stores the keys and links itself.
 #[derive(Clone, Debug)]
-pub(crate) struct SlotIndex {
+pub(crate) struct KeyToSlotIndex {
     /// Hash chains of the index.
     chains: ChainedIndex,
     /// Key and link of each slot, by slot number.
     nodes: Vec<ChainNode>,
 }
 
-impl SlotIndex {
+impl KeyToSlotIndex {
     /// Creates an empty hash index with two chains for each of `capacity` slots.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self { chains: ChainedIndex::with_capacity(capacity), nodes: Vec::with_capacity(capacity) }
@@ -223,14 +224,14 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    use super::SlotIndex;
+    use super::KeyToSlotIndex;
 
     /// Each operation on a slot index has the result that it has on a hash map from keys to slots.
     #[test]
     fn a_slot_index_behaves_like_a_hash_map() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
         for range in [6, 100, 5000] {
-            let (mut index, mut model) = (SlotIndex::with_capacity(0), HashMap::new());
+            let (mut index, mut model) = (KeyToSlotIndex::with_capacity(0), HashMap::new());
             let mut free: Vec<u32> = (0..range).collect();
             for _ in 0..40_000 {
                 let key = rng.random_range(0..range);

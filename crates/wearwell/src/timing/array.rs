@@ -5,17 +5,18 @@
 //! array does not see requests or other arrays, only what all arrays share ([`SharedEngineState`]). So each decision
 //! can be read on its own, and the compiler keeps the state of one array in registers.
 //!
-//! Functions are compiled twice. `PLAIN` is for the common device, whose operations run one by one to their end
-//! (neither suspension nor multi-plane groups), and omits what only other devices need. A plain array also acts ahead
-//! of the clock ([`SpeculativeSteps`]): within a series of copies the next operation is known as long as no host
-//! operation arrives, and certain if the backlog exceeds its bound by enough.
+//! Functions with the constant parameter `PLAIN` are compiled twice. With `PLAIN`, they are for the common device,
+//! whose operations run one by one to their end (neither suspension nor multi-plane groups), and omit what only other
+//! devices need. A plain array also executes operations ahead of the simulated time ([`SpeculativeCopySteps`]). Within
+//! a series of copies, the next operation is known as long as no host operation arrives. If so much background work is
+//! queued that it goes first in any case, an arrival does not change the next operation either.
 
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
 use super::background_share::BackgroundPacing;
 use super::channel::{Channel, EventPosition};
 use super::event_queue::{EventClass, EventQueue};
-use super::op_queue::{OpQueue, OpRole, QueuedOp};
+use super::op_queue::{OpEffectOnRequest, OpQueue, QueuedOp};
 use super::trace::TimingObserver;
 use super::{FlashTiming, TimingOptions};
 use crate::operation::OpKind;
@@ -34,10 +35,10 @@ pub(super) const NOT_BUSY: u64 = u64::MAX;
 /// Operations that an array (die or plane) executes together: the first `op_count` entries of one of its queues. There
 /// is more than one only in a multi-plane group.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OpGroup {
+pub(super) struct ConcurrentOps {
     /// Kind of all operations of the group: read, program or erase.
     pub(super) kind: OpKind,
-    /// Index of the queue of the array at whose front the operations are.
+    /// Index, among the queues of the array, of the queue that has the operations at its front.
     pub(super) queue_index: u8,
     /// Number of operations in the multi-plane group that the array executes; 0 means that the array executes none.
     pub(super) op_count: u8,
@@ -48,7 +49,7 @@ pub(super) struct OpGroup {
     pub(super) transfer_ns: u32,
 }
 
-impl OpGroup {
+impl ConcurrentOps {
     /// The group without operations, of an array (die or plane) that executes none.
     const NONE: Self = Self {
         kind: OpKind::Read,
@@ -65,31 +66,32 @@ impl OpGroup {
     }
 }
 
-/// Which steps of a series of copies (alternate reads and programs) the array has taken before the simulated time
+/// Which steps of a series of copies (alternate reads and programs) the array has executed before the simulated time
 /// reached them. If a host operation arrives that must be served before a step, the step is undone.
 #[derive(Clone, Copy, Debug, Default)]
-struct SpeculativeSteps {
-    /// Whether the array has stepped from a read of the series of copies to its program ahead of the simulated time.
-    has_stepped_to_program: bool,
-    /// Whether the array has stepped from a program of the series of copies to the next read ahead of the simulated
-    /// time.
-    has_stepped_to_read: bool,
+struct SpeculativeCopySteps {
+    /// Whether the array has gone on from the read of a copy to its program before the simulated time reached the
+    /// program.
+    has_started_program_speculatively: bool,
+    /// Whether the array has gone on from the program of a copy to the read of the next copy before the simulated time
+    /// reached this read.
+    has_started_read_speculatively: bool,
 }
 
 /// State of one flash array: a die, or a plane if planes are independent.
 #[derive(Clone, Debug)]
 pub(super) struct DieOrPlaneState {
     /// Operations that the array (die or plane) executes now; empty while it executes none.
-    pub(super) running_group: OpGroup,
+    pub(super) running_group: ConcurrentOps,
     /// Program or erase of the array (die or plane) that is suspended for host reads; empty if none is.
-    pub(super) suspended_group: OpGroup,
+    pub(super) suspended_group: ConcurrentOps,
     /// Queues of the array: host reads with priority, host writes, and background work that yields to host work.
     pub(super) queues: [OpQueue; 3],
-    /// Steps of a series of copies that the array has taken ahead of the simulated time.
-    speculative_steps: SpeculativeSteps,
-    /// Number of queued background operations beyond which the array (die or plane) serves them before host writes. 0
-    /// while a scan of NVRAM waits for this array.
-    backlog_bound_ops: u32,
+    /// Steps of a series of copies that the array has executed before the simulated time reached them.
+    speculative_copy_steps: SpeculativeCopySteps,
+    /// Maximum number of queued background operations; if more are queued, the array (die or plane) serves them before
+    /// host writes. 0 while a scan of NVRAM waits for this array.
+    max_backlog_ops: u32,
     /// Counts that determine how much background work the array serves before each host write.
     background_pacing: BackgroundPacing,
     /// Whether background operations beyond the backlog bound are served before all host reads instead of alternating
@@ -120,11 +122,11 @@ impl DieOrPlaneState {
     /// Creates the state of an idle array on channel `channel_index`.
     pub(super) fn new(channel_index: u32, options: &TimingOptions) -> Self {
         Self {
-            running_group: OpGroup::NONE,
-            suspended_group: OpGroup::NONE,
+            running_group: ConcurrentOps::NONE,
+            suspended_group: ConcurrentOps::NONE,
             queues: std::array::from_fn(|_| OpQueue::new()),
-            speculative_steps: SpeculativeSteps::default(),
-            backlog_bound_ops: options.max_background_backlog_ops,
+            speculative_copy_steps: SpeculativeCopySteps::default(),
+            max_backlog_ops: options.max_background_backlog_ops,
             background_pacing: BackgroundPacing::new(options.free_blocks),
             may_delay_reads: options.background_delays_reads,
             last_op_was_priority_read: false,
@@ -143,32 +145,35 @@ impl DieOrPlaneState {
     /// erases.
     #[inline(always)]
     fn queued_background_ops_and_erases(&self) -> (u32, u32) {
-        let at_work = |group: OpGroup| {
+        let at_work = |group: ConcurrentOps| {
             if group.queue_index == YIELDING_BACKGROUND_QUEUE_INDEX { u32::from(group.op_count) } else { 0 }
         };
-        let erases_of = |group: OpGroup| if group.kind == OpKind::Erase { at_work(group) } else { 0 };
+        let erases_of = |group: ConcurrentOps| if group.kind == OpKind::Erase { at_work(group) } else { 0 };
         let background = &self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize];
         let ops = background.op_count() - at_work(self.running_group) - at_work(self.suspended_group);
-        (ops, background.erase_count() - erases_of(self.running_group) - erases_of(self.suspended_group))
+        (
+            ops,
+            background.queued_erase_count() - erases_of(self.running_group) - erases_of(self.suspended_group),
+        )
     }
 
     /// Counts an operation that the FTL has just issued and that will join a queue of the array (die or plane) at once.
     #[inline(always)]
     pub(super) fn count_issued_op(&mut self, op: &QueuedOp, queue: u8) {
         if queue == YIELDING_BACKGROUND_QUEUE_INDEX {
-            self.background_pacing.count_issued_background(op);
+            self.background_pacing.count_issued_background_op(op);
         }
     }
 
     /// Counts an operation that the FTL has just issued but that cannot be queued yet.
-    pub(super) fn count_unqueued_op(&mut self, op: &QueuedOp, queue: u8) {
+    pub(super) fn count_issued_op_not_queued_yet(&mut self, op: &QueuedOp, queue: u8) {
         if queue == YIELDING_BACKGROUND_QUEUE_INDEX {
-            self.background_pacing.count_unqueued_background(op);
+            self.background_pacing.count_issued_background_op_not_queued_yet(op);
         }
     }
 
-    /// Counts that an operation, which could not be queued when the FTL issued it, now joins its queue.
-    pub(super) fn count_released_op(&mut self, op: &QueuedOp, queue: u8) {
+    /// Counts an operation that could not be queued when the FTL issued it, and now joins its queue.
+    pub(super) fn count_op_released_to_queue(&mut self, op: &QueuedOp, queue: u8) {
         if queue == YIELDING_BACKGROUND_QUEUE_INDEX {
             self.background_pacing.count_release_to_queue(op);
         }
@@ -187,11 +192,11 @@ impl DieOrPlaneState {
     /// returns its position in the queue. Background work goes before what was issued later, so that the array finishes
     /// one collection after the other. An operation of the host goes to the end.
     pub(super) fn add_released_op(&mut self, op: QueuedOp, queue: u8) -> u32 {
-        if op.role == OpRole::Awaited {
+        if op.effect_on_request == OpEffectOnRequest::Awaited {
             return self.push_op(op, queue);
         }
         let entries_of =
-            |group: OpGroup| if group.queue_index == queue { u32::from(group.op_count) } else { 0 };
+            |group: ConcurrentOps| if group.queue_index == queue { u32::from(group.op_count) } else { 0 };
         let running_entries = entries_of(self.running_group) + entries_of(self.suspended_group);
         self.queues[queue as usize].insert_in_issue_order(op, running_entries)
     }
@@ -202,12 +207,12 @@ impl DieOrPlaneState {
         let &QueuedOp { kind, transfer_ns, .. } = self.queues[queue_index as usize].front();
         self.last_op_was_priority_read = queue_index == PRIORITY_READ_QUEUE_INDEX;
         self.running_group =
-            OpGroup { kind, queue_index, op_count: count, transferring_op_index: 0, transfer_ns };
+            ConcurrentOps { kind, queue_index, op_count: count, transferring_op_index: 0, transfer_ns };
     }
 
     /// Returns the channel time of operation number `member` of the running multi-plane group, nanoseconds. The
     /// operation must still be in its queue.
-    fn transfer_ns_of(&self, member: u8) -> u32 {
+    fn transfer_ns_of_group_member(&self, member: u8) -> u32 {
         self.queues[self.running_group.queue_index as usize].entry_at(u32::from(member)).transfer_ns
     }
 
@@ -215,11 +220,11 @@ impl DieOrPlaneState {
     /// the next read then uses the channel, because pages are transferred one after the other. A `PLAIN` device
     /// (without suspension and multi-plane operations) only has groups of one operation.
     #[inline(always)]
-    pub(super) fn pop_group_member<const PLAIN: bool>(&mut self) -> QueuedOp {
+    pub(super) fn pop_op_of_running_group<const PLAIN: bool>(&mut self) -> QueuedOp {
         self.running_group.op_count -= 1;
         let op = self.queues[self.running_group.queue_index as usize].pop();
         if !PLAIN && self.running_group.has_ops() {
-            self.running_group.transfer_ns = self.transfer_ns_of(0);
+            self.running_group.transfer_ns = self.transfer_ns_of_group_member(0);
         }
         op
     }
@@ -292,7 +297,7 @@ impl DieOrPlaneState {
     /// lack of free blocks never delays reads.
     #[inline(always)]
     fn is_delaying_reads(&self) -> bool {
-        self.may_delay_reads && self.queued_background_ops_and_erases().0 > self.backlog_bound_ops
+        self.may_delay_reads && self.queued_background_ops_and_erases().0 > self.max_backlog_ops
     }
 
     /// Whether the array serves background work before host writes, because too much of it is queued, or because there
@@ -300,16 +305,17 @@ impl DieOrPlaneState {
     #[inline(always)]
     fn serves_background_first<const PLAIN: bool>(&self) -> bool {
         let (ops, erases) = self.background_ops_and_erases_when_idle::<PLAIN>();
-        ops > self.backlog_bound_ops || self.background_pacing.is_background_due_for_free_pages(ops, erases)
+        ops > self.max_backlog_ops || self.background_pacing.is_background_due_for_free_pages(ops, erases)
     }
 
-    /// Returns [`DieOrPlaneState::queued_background_ops_and_erases`] (queued background operations, and erases among
-    /// them) while no operation runs. A plain array (without suspension) skips the test for suspended operations.
+    /// Returns the number of queued background operations and the number of erases among them. Must be called only
+    /// while no operation runs. With `PLAIN` (device without suspension), no operation can be suspended, so all
+    /// operations in the queue count.
     #[inline(always)]
     fn background_ops_and_erases_when_idle<const PLAIN: bool>(&self) -> (u32, u32) {
         let background = &self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize];
         if PLAIN {
-            (background.op_count(), background.erase_count())
+            (background.op_count(), background.queued_erase_count())
         } else {
             self.queued_background_ops_and_erases()
         }
@@ -326,7 +332,7 @@ impl DieOrPlaneState {
         if !reads.is_empty() {
             Some(PRIORITY_READ_QUEUE_INDEX)
         } else if !writes.is_empty() {
-            Some(self.choose_write_or_background::<PLAIN>())
+            Some(self.choose_host_write_or_background_queue::<PLAIN>())
         } else if !background.is_empty() {
             Some(YIELDING_BACKGROUND_QUEUE_INDEX)
         } else {
@@ -334,10 +340,10 @@ impl DieOrPlaneState {
         }
     }
 
-    /// Returns the queue that the array serves next if a host write waits: the queue of host writes, or that of
-    /// background work that has to precede the write.
+    /// Returns the index of the queue that the array serves next if a host write waits: the queue of host writes, or
+    /// that of background work that has to precede the write.
     #[inline(always)]
-    fn choose_write_or_background<const PLAIN: bool>(&mut self) -> u8 {
+    fn choose_host_write_or_background_queue<const PLAIN: bool>(&mut self) -> u8 {
         let (ops, erases) = self.background_ops_and_erases_when_idle::<PLAIN>();
         if self.background_pacing.decide_background_before_write(ops, erases) {
             YIELDING_BACKGROUND_QUEUE_INDEX
@@ -371,7 +377,7 @@ impl DieOrPlaneState {
         if queue_index == YIELDING_BACKGROUND_QUEUE_INDEX {
             let ops = u32::from(count);
             self.background_pacing
-                .count_started_background(ops, if kind == OpKind::Program { ops } else { 0 });
+                .count_started_background_ops(ops, if kind == OpKind::Program { ops } else { 0 });
         }
         shared.observer.on_ops_started((index, queue_index), count, shared.current_event_position.time_ns());
         self.busy_since_ns = self.busy_since_ns.min(shared.now_ns());
@@ -455,14 +461,15 @@ impl DieOrPlaneState {
         let channel = &mut shared.channels[self.channel_index as usize];
         channel.busy_ns += transfer_ns;
         channel.free_at_ns = end;
-        let OpGroup { queue_index, transferring_op_index: cursor, .. } = self.running_group;
+        let ConcurrentOps { queue_index, transferring_op_index: cursor, .. } = self.running_group;
         shared.observer.on_op_given_channel((index, queue_index), cursor, (end - transfer_ns, end));
         if self.running_group.kind == OpKind::Read {
             return shared.events.set_array_event(index, EventClass::Transferred, end);
         }
         if self.running_group.transferring_op_index + 1 < self.running_group.op_count {
             self.running_group.transferring_op_index += 1;
-            self.running_group.transfer_ns = self.transfer_ns_of(self.running_group.transferring_op_index);
+            self.running_group.transfer_ns =
+                self.transfer_ns_of_group_member(self.running_group.transferring_op_index);
             return shared.events.set_array_event(index, EventClass::Transferred, end);
         }
         let program_ns = shared.flash_timing.program_ns;
@@ -484,7 +491,7 @@ impl DieOrPlaneState {
         if !PLAIN {
             return self.request_channel::<PLAIN>(index, shared);
         }
-        self.confirm_speculative_steps();
+        self.confirm_speculative_copy_steps();
         if self.next_steps_are_copies(2) {
             self.reserve_channel_for_copy(index, shared);
         } else {
@@ -499,14 +506,15 @@ impl DieOrPlaneState {
         let (moment, ns) = (shared.current_event_position, u64::from(self.running_group.transfer_ns));
         let FlashTiming { read_ns, program_ns, .. } = shared.flash_timing;
         let channel = &mut shared.channels[self.channel_index as usize];
-        let begins_at = channel.book_copy_second_transfer_start_ns(index, ns, moment, &mut shared.events);
-        let may_give_way = |steps| !self.may_delay_reads || !self.exceeds_backlog_bound_after_steps(steps);
-        self.speculative_steps = SpeculativeSteps {
-            has_stepped_to_program: may_give_way(1),
-            has_stepped_to_read: may_give_way(2),
+        let begins_at =
+            channel.book_copy_transfers_returning_second_start_ns(index, ns, moment, &mut shared.events);
+        let may_give_way = |steps| !self.may_delay_reads || !self.exceeds_backlog_bound_after_ops(steps);
+        self.speculative_copy_steps = SpeculativeCopySteps {
+            has_started_program_speculatively: may_give_way(1),
+            has_started_read_speculatively: may_give_way(2),
         };
         self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].pop_page_copy();
-        self.background_pacing.count_started_background(2, 1);
+        self.background_pacing.count_started_background_ops(2, 1);
         shared.completed_ops += 2;
         shared.events.set_array_event(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
     }
@@ -523,9 +531,15 @@ impl DieOrPlaneState {
         let channel = &mut shared.channels[self.channel_index as usize];
         let urgent = self.running_group.queue_index == PRIORITY_READ_QUEUE_INDEX;
         let begins_at = if urgent {
-            channel.book_urgent_transfer_start_ns(index, ns, moment, &shared.flash_timing, &mut shared.events)
+            channel.book_urgent_transfer_returning_start_ns(
+                index,
+                ns,
+                moment,
+                &shared.flash_timing,
+                &mut shared.events,
+            )
         } else {
-            channel.book_transfer_start_ns(index, ns, moment, &mut shared.events)
+            channel.book_transfer_returning_start_ns(index, ns, moment, &mut shared.events)
         };
         let end = begins_at + ns;
         if self.running_group.kind == OpKind::Program {
@@ -546,9 +560,9 @@ impl DieOrPlaneState {
     ) {
         let end = start + shared.flash_timing.program_ns;
         if self.next_steps_are_copies(1) {
-            self.speculative_steps.has_stepped_to_read =
-                !self.may_delay_reads || !self.exceeds_backlog_bound_after_steps(1);
-            self.take_speculative_step(shared);
+            self.speculative_copy_steps.has_started_read_speculatively =
+                !self.may_delay_reads || !self.exceeds_backlog_bound_after_ops(1);
+            self.start_next_copy_op_speculatively(shared);
             shared.events.set_array_event(index, EventClass::ReadSensed, end + shared.flash_timing.read_ns);
         } else {
             shared.events.set_array_event(index, EventClass::Programmed, end);
@@ -561,101 +575,109 @@ impl DieOrPlaneState {
     fn next_steps_are_copies(&self, steps: u32) -> bool {
         let [reads, writes, background] = &self.queues;
         self.running_group.queue_index == YIELDING_BACKGROUND_QUEUE_INDEX
-            && background.front().further_ops_of_series() >= steps
+            && background.front().copy_ops_after_first() >= steps
             && if reads.is_empty() {
                 writes.is_empty()
                     || self.background_pacing.are_further_steps_due(steps)
-                    || self.exceeds_backlog_bound_after_steps(steps)
+                    || self.exceeds_backlog_bound_after_ops(steps)
             } else {
-                self.may_delay_reads && self.exceeds_backlog_bound_after_steps(steps)
+                self.may_delay_reads && self.exceeds_backlog_bound_after_ops(steps)
             }
     }
 
-    /// Whether more background operations are queued than the bound allows, even after `steps` of them. The next
-    /// `steps` operations are then background work even if host writes arrive (and even if reads arrive, on devices
-    /// that delay reads). Lack of free blocks is not considered, because arriving copies can end it.
+    /// Whether more background operations than the bound allows are still queued after the array has executed `steps`
+    /// of them. If so, the next `steps` operations are background work even if host writes arrive (and, on devices that
+    /// delay reads, even if reads arrive). Lack of free blocks is not considered, because arriving copies can end it.
     #[inline(always)]
-    fn exceeds_backlog_bound_after_steps(&self, steps: u32) -> bool {
-        self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].op_count() - steps > self.backlog_bound_ops
+    fn exceeds_backlog_bound_after_ops(&self, steps: u32) -> bool {
+        self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].op_count() - steps > self.max_backlog_ops
     }
 
-    /// Advances the array to the next operation of a series of copies before the simulated time has reached it. No
-    /// operation or request waits for the operation that ends.
+    /// Starts the next operation of a series of copies before the simulated time has reached it. No operation or
+    /// request waits for the operation that ends.
     #[inline(always)]
-    fn take_speculative_step(&mut self, shared: &mut SharedEngineState<impl TimingObserver>) {
+    fn start_next_copy_op_speculatively(&mut self, shared: &mut SharedEngineState<impl TimingObserver>) {
         self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].pop();
         shared.completed_ops += 1;
         let kind = self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].front().kind;
-        self.background_pacing.count_started_background(1, u32::from(kind == OpKind::Program));
+        self.background_pacing.count_started_background_ops(1, u32::from(kind == OpKind::Program));
         self.running_group.kind = kind;
     }
 
-    /// Undoes the last [`Self::take_speculative_step`]: returns the array to the previous operation of a series of
-    /// copies.
-    fn undo_speculative_step(&mut self, shared: &mut SharedEngineState<impl TimingObserver>) {
-        self.background_pacing.undo_started_background(self.running_group.kind);
+    /// Undoes the last [`Self::start_next_copy_op_speculatively`]: returns the array to the previous operation of a
+    /// series of copies.
+    fn undo_speculative_copy_step(&mut self, shared: &mut SharedEngineState<impl TimingObserver>) {
+        self.background_pacing.uncount_started_background_op(self.running_group.kind);
         self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].undo_pop();
         shared.completed_ops -= 1;
         self.running_group.kind = self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].front().kind;
     }
 
     /// Makes the array serve background work before host writes (and before reads, on a device that delays reads),
-    /// because a scan of NVRAM waits for it. On such a device, steps of copies that were taken ahead of the simulated
-    /// time become certain.
+    /// because a scan of NVRAM waits for it. On such a device, no arriving host operation can precede the copy steps
+    /// that were executed ahead of the simulated time. So these steps need not be undone any more.
     pub(super) fn prioritise_background(&mut self) {
-        self.backlog_bound_ops = 0;
+        self.max_backlog_ops = 0;
         if self.may_delay_reads {
-            self.speculative_steps = SpeculativeSteps::default();
+            self.speculative_copy_steps = SpeculativeCopySteps::default();
         }
     }
 
     /// Gives background work its usual priority again after [`DieOrPlaneState::prioritise_background`], because no scan
     /// of NVRAM waits for it any more.
     pub(super) fn restore_background_priority(&mut self, options: &TimingOptions) {
-        self.backlog_bound_ops = options.max_background_backlog_ops;
+        self.max_backlog_ops = options.max_background_backlog_ops;
     }
 
     /// Confirms the steps of a series of copies that the array took ahead of the simulated time, because the time has
     /// reached them.
     #[inline(always)]
-    pub(super) fn confirm_speculative_steps(&mut self) {
-        self.speculative_steps = SpeculativeSteps::default();
+    pub(super) fn confirm_speculative_copy_steps(&mut self) {
+        self.speculative_copy_steps = SpeculativeCopySteps::default();
     }
 
-    /// Undoes those steps of a series of copies, taken ahead of the simulated time, that come after the host operation
-    /// that has just been queued.
+    /// A host operation has just been queued. Undoes the steps of a series of copies that were executed ahead of the
+    /// simulated time and now have to follow this operation.
     #[inline(always)]
-    pub(super) fn undo_steps_after_arrival(
+    pub(super) fn undo_speculative_copy_steps_after_host_arrival(
         &mut self,
         index: u32,
         shared: &mut SharedEngineState<impl TimingObserver>,
     ) {
-        if self.speculative_steps.has_stepped_to_read || self.speculative_steps.has_stepped_to_program {
-            self.undo_speculative_steps(index, shared);
+        if self.speculative_copy_steps.has_started_read_speculatively
+            || self.speculative_copy_steps.has_started_program_speculatively
+        {
+            self.undo_speculative_copy_steps(index, shared);
         }
     }
 
     /// Undoes those steps of a series of copies, taken ahead of the simulated time, that have not happened yet at the
     /// present time. Schedules the event that the undone steps replaced.
     #[inline(never)]
-    fn undo_speculative_steps(&mut self, index: u32, shared: &mut SharedEngineState<impl TimingObserver>) {
+    fn undo_speculative_copy_steps(
+        &mut self,
+        index: u32,
+        shared: &mut SharedEngineState<impl TimingObserver>,
+    ) {
         let (moment, due) = (shared.current_event_position, shared.events.next_array_event_ns(index));
-        let SpeculativeSteps { has_stepped_to_program: program, has_stepped_to_read: read } =
-            std::mem::take(&mut self.speculative_steps);
+        let SpeculativeCopySteps {
+            has_started_program_speculatively: program,
+            has_started_read_speculatively: read,
+        } = std::mem::take(&mut self.speculative_copy_steps);
         let programmed_at = if read { due - shared.flash_timing.read_ns } else { due };
         let reads_later =
             read && moment < EventPosition::of_event(programmed_at, EventClass::Programmed, index);
         if reads_later {
-            self.undo_speculative_step(shared);
+            self.undo_speculative_copy_step(shared);
         }
         let channel = &mut shared.channels[self.channel_index as usize];
         let moved_at = if program {
-            channel.withdraw_second_copy_transfer(index, moment, &mut shared.events)
+            channel.withdraw_program_transfer_of_copy(index, moment, &mut shared.events)
         } else {
             None
         };
         if let Some(moved_at) = moved_at {
-            self.undo_speculative_step(shared);
+            self.undo_speculative_copy_step(shared);
             shared.events.set_array_event(index, EventClass::Transferred, moved_at);
         } else if reads_later {
             shared.events.set_array_event(index, EventClass::Programmed, programmed_at);
@@ -748,14 +770,14 @@ impl DieOrPlaneState {
     fn suspend(&mut self, index: u32, shared: &mut SharedEngineState<impl TimingObserver>) {
         self.suspended_remaining_ns = self.array_phase_end_ns - shared.now_ns();
         self.suspension_count += 1;
-        self.suspended_group = std::mem::replace(&mut self.running_group, OpGroup::NONE);
+        self.suspended_group = std::mem::replace(&mut self.running_group, ConcurrentOps::NONE);
         let count = if shared.options.uses_multi_plane_ops {
             multi_plane_group_op_count(&self.queues[PRIORITY_READ_QUEUE_INDEX as usize])
         } else {
             1
         };
         self.set_running_group(PRIORITY_READ_QUEUE_INDEX, count);
-        let OpGroup { queue_index, op_count: suspended, .. } = self.suspended_group;
+        let ConcurrentOps { queue_index, op_count: suspended, .. } = self.suspended_group;
         shared.observer.on_ops_suspended(
             (index, queue_index),
             suspended,
@@ -776,9 +798,9 @@ impl DieOrPlaneState {
     /// Resumes the suspended program or erase, for the rest of its array phase (tPROG or tBERS) and the overhead of a
     /// resume.
     fn resume(&mut self, index: u32, shared: &mut SharedEngineState<impl TimingObserver>) {
-        self.running_group = std::mem::replace(&mut self.suspended_group, OpGroup::NONE);
+        self.running_group = std::mem::replace(&mut self.suspended_group, ConcurrentOps::NONE);
         self.last_op_was_priority_read = false;
-        let OpGroup { queue_index, op_count: count, .. } = self.running_group;
+        let ConcurrentOps { queue_index, op_count: count, .. } = self.running_group;
         shared.observer.on_ops_resumed((index, queue_index), count, shared.current_event_position.time_ns());
         let overhead = shared.options.suspension.map_or(0, |suspend| suspend.resume_overhead_ns);
         let class = self.phase_end_class();

@@ -2,17 +2,18 @@
 //! or a plane if planes are independent) serves before each host write.
 //!
 //! The FTL counts a victim as a free block as soon as it has decided to collect it, while the copies and the erase may
-//! still be queued. So an array knows how many of its pages are really erased. While many are, host writes go first.
-//! While more than half of the kept blocks wait for their erase, a share of the background work goes before each write,
-//! so that no write waits for a whole collection. Without an erased page, background work goes first.
+//! still be queued. So an array counts how many of its pages are really erased. While many are, host writes go first.
+//! While more than half of the free blocks that the FTL keeps still wait for their erase, a share of the background
+//! work goes before each write, so that no write waits for a whole collection. Without an erased page, background work
+//! goes first.
 //!
 //! Operations that the FTL has issued but that cannot be queued yet count like queued ones: an erase that waits for the
 //! last copy of its victim, or a copy that another array reads. Without them an array whose collections wait for other
 //! arrays, or for each other in multi-plane groups, would let host writes pass for ever.
 //!
-//! Key decision: the share is determined when the array could serve the write for the first time, and again after each
-//! erase, not for each operation. So an array may take the copies of a share ahead of the clock ([`super::array`]). The
-//! price: what is queued meanwhile counts from the next write or erase on.
+//! Key decision: the share is computed when the array could serve the write for the first time, and again after each
+//! erase, not for each operation. So an array may execute the copies of a share before the simulated time reaches them
+//! ([`super::array`]). The cost: work that is queued later is considered only at the next write or erase.
 
 #![expect(
     clippy::inline_always,
@@ -48,7 +49,8 @@ impl FreeBlocksPerArray {
     /// Returns how many background operations an array (die or plane) serves before its next host write. The array has
     /// `ops` operations that have not begun, `awaited` pages of free blocks still wait for their erase, and GC has
     /// gained `gained_pages` free pages. Returns 0 while at most half of the free blocks wait for their erase.
-    /// Otherwise returns so many that no more than half of them will wait when host writes have used the gained pages.
+    /// Otherwise, with this number before each write, at most half of them still wait when host writes have used the
+    /// gained pages.
     #[inline]
     fn background_ops_before_host_write(self, ops: u32, awaited: i64, gained_pages: i64) -> u32 {
         let excess = awaited - self.free_pages() / 2;
@@ -66,27 +68,28 @@ impl FreeBlocksPerArray {
 pub(super) struct BackgroundPacing {
     /// Free blocks that the FTL keeps on the array; `None` if background work has a fixed bound instead.
     kept_free_blocks: Option<FreeBlocksPerArray>,
-    /// Number of erased pages that collection has gained on the array and host writes have not used yet, issued
-    /// operations included. An issued erase adds the pages of a block, an issued program of a GC copy takes one page,
-    /// and a started program of the host takes one, but never below 0.
+    /// Number of erased pages that GC has gained on the array and host writes have not used yet. An issued erase adds
+    /// the pages of a block. An issued program of a GC copy subtracts one page. A started host program subtracts one
+    /// page, unless the number is 0.
     erased_page_balance: i64,
     /// Number of background operations issued for the array that cannot be queued yet, because they wait for other
     /// operations.
     unqueued_ops: u32,
     /// Number of erases among the background operations that cannot be queued yet.
     unqueued_erases: u32,
-    /// Number of background programs issued for the array that it has not started, queued or not.
+    /// Number of background programs that were issued for the array and that it has not started. Programs that are not
+    /// in its queue yet are included.
     unstarted_programs: u32,
     /// Number of background operations that the array has started so far, including those started ahead of the
     /// simulated time.
     started_background_ops: u64,
-    /// Value that `started_background_ops` had when the array could have served the next host write for the first time.
-    started_ops_when_write_servable: u64,
-    /// Value of `started_background_ops` from which the array serves the next host write. 0 if the array could not have
-    /// served the write yet.
-    started_ops_required_by_write: u64,
-    /// Whether the array has started an erase since it determined `started_ops_required_by_write`. An erase gains the
-    /// pages of a whole block, so the value is determined again then.
+    /// Value of `started_background_ops` at the first moment at which the array could have served the next host write.
+    started_background_ops_when_write_was_ready: u64,
+    /// The array serves the next host write when `started_background_ops` has reached this number. 0 as long as the
+    /// array has had no opportunity to serve that write.
+    started_background_ops_required_before_write: u64,
+    /// Whether `started_background_ops_required_before_write` has to be computed again, because the array has started
+    /// an erase since: an erase gains the pages of a whole block, so fewer operations may be required.
     is_required_op_count_outdated: bool,
 }
 
@@ -101,8 +104,8 @@ impl BackgroundPacing {
             unqueued_erases: 0,
             unstarted_programs: 0,
             started_background_ops: 0,
-            started_ops_when_write_servable: 0,
-            started_ops_required_by_write: 0,
+            started_background_ops_when_write_was_ready: 0,
+            started_background_ops_required_before_write: 0,
             is_required_op_count_outdated: false,
         }
     }
@@ -110,7 +113,7 @@ impl BackgroundPacing {
     /// Counts a background operation that the FTL has just issued: the erased pages that it gains (an erase) or takes
     /// (a program).
     #[inline(always)]
-    pub(super) fn count_issued_background(&mut self, op: &QueuedOp) {
+    pub(super) fn count_issued_background_op(&mut self, op: &QueuedOp) {
         let Some(kept) = self.kept_free_blocks else { return };
         let programs = match op.kind {
             OpKind::Erase => {
@@ -118,23 +121,23 @@ impl BackgroundPacing {
                 return;
             }
             OpKind::Program => 1,
-            _ => op.further_ops_of_series().div_ceil(2),
+            _ => op.copy_ops_after_first().div_ceil(2),
         };
         self.erased_page_balance -= i64::from(programs);
         self.unstarted_programs += programs;
     }
 
     /// Counts a background operation that the FTL has just issued but that cannot be queued yet.
-    pub(super) fn count_unqueued_background(&mut self, op: &QueuedOp) {
-        self.count_issued_background(op);
-        self.unqueued_ops += 1 + op.further_ops_of_series();
+    pub(super) fn count_issued_background_op_not_queued_yet(&mut self, op: &QueuedOp) {
+        self.count_issued_background_op(op);
+        self.unqueued_ops += 1 + op.copy_ops_after_first();
         self.unqueued_erases += u32::from(op.kind == OpKind::Erase);
     }
 
     /// Counts that a background operation, which could not be queued when the FTL issued it, now joins the queue of the
     /// array.
     pub(super) fn count_release_to_queue(&mut self, op: &QueuedOp) {
-        self.unqueued_ops -= 1 + op.further_ops_of_series();
+        self.unqueued_ops -= 1 + op.copy_ops_after_first();
         self.unqueued_erases -= u32::from(op.kind == OpKind::Erase);
     }
 
@@ -146,15 +149,15 @@ impl BackgroundPacing {
 
     /// Counts `ops` background operations that the array starts, of which `programs` are programs.
     #[inline(always)]
-    pub(super) fn count_started_background(&mut self, ops: u32, programs: u32) {
+    pub(super) fn count_started_background_ops(&mut self, ops: u32, programs: u32) {
         self.started_background_ops += u64::from(ops);
         // Without kept blocks nothing is counted, and nobody asks.
         self.unstarted_programs = self.unstarted_programs.wrapping_sub(programs);
     }
 
-    /// Undoes the counting of one background operation as started, because its start, ahead of the simulated time, is
-    /// undone.
-    pub(super) fn undo_started_background(&mut self, kind: OpKind) {
+    /// Removes one background operation from the counts of started ones, because its start ahead of the simulated time
+    /// is undone.
+    pub(super) fn uncount_started_background_op(&mut self, kind: OpKind) {
         self.started_background_ops -= 1;
         self.unstarted_programs = self.unstarted_programs.wrapping_add(u32::from(kind == OpKind::Program));
     }
@@ -179,21 +182,24 @@ impl BackgroundPacing {
             })
     }
 
-    /// Decides whether the array serves background work before the host write that waits. Otherwise the array serves
-    /// the write now, also if all remaining background work waits for other operations and none is queued.
+    /// Decides whether the array serves background work before the host write that waits. `false` means that it serves
+    /// the write now. This is also the case if all remaining background work waits for other operations, so that none
+    /// is queued.
     #[inline(always)]
     pub(super) fn decide_background_before_write(&mut self, queued_ops: u32, queued_erases: u32) -> bool {
-        if self.started_ops_required_by_write == 0 {
-            self.started_ops_when_write_servable = self.started_background_ops;
+        if self.started_background_ops_required_before_write == 0 {
+            self.started_background_ops_when_write_was_ready = self.started_background_ops;
             self.is_required_op_count_outdated = true;
         }
         if std::mem::take(&mut self.is_required_op_count_outdated) {
-            self.started_ops_required_by_write = self.started_ops_when_write_servable
+            self.started_background_ops_required_before_write = self
+                .started_background_ops_when_write_was_ready
                 + self.background_ops_due_before_write(queued_ops, queued_erases);
         }
-        let is_due = self.started_background_ops < self.started_ops_required_by_write && queued_ops > 0;
+        let is_due =
+            self.started_background_ops < self.started_background_ops_required_before_write && queued_ops > 0;
         if !is_due {
-            self.started_ops_required_by_write = 0;
+            self.started_background_ops_required_before_write = 0;
         }
         is_due
     }
@@ -216,6 +222,7 @@ impl BackgroundPacing {
     #[inline(always)]
     pub(super) fn are_further_steps_due(&self, steps: u32) -> bool {
         !self.is_required_op_count_outdated
-            && self.started_background_ops + u64::from(steps) <= self.started_ops_required_by_write
+            && self.started_background_ops + u64::from(steps)
+                <= self.started_background_ops_required_before_write
     }
 }

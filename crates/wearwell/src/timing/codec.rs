@@ -1,4 +1,5 @@
-//! Timing of the processor that encodes and decodes deltas: one unit or several, first come first served.
+//! Delta codec: timing of the processor that encodes and decodes deltas, with one unit or several, first come first
+//! served.
 //!
 //! Delta-FTL (section 3.3.2) describes an encoding as three phases with one resource each: the chip senses the old
 //! page, the bus transfers it, the processor computes. Chip and bus are the array and the channel of a timing engine;

@@ -12,9 +12,10 @@
 //!   joins at once, because the queue keeps the order (so a collection copies page by page). Multi-plane groups could
 //!   break that order, so with `uses_multi_plane_ops` it always waits. The erase of a victim has the last copy as
 //!   predecessor.
-//! - Background work that joins a queue late goes before the operations of the queue that the FTL issued later, but
-//!   behind those that run and the copies of their series. So an array finishes one collection after the other, also
-//!   across dies, and with `uses_multi_plane_ops`.
+//! - Background work that joins a queue late precedes the operations of the queue that the FTL issued later. But it
+//!   follows the running operations, and the remaining copies of a running *series of copies* (the page copies of one
+//!   collection within one array). So an array finishes one collection after the other, also across dies, and with
+//!   `uses_multi_plane_ops`.
 //! - A scan holds back the background operations after it in its list, except those with a predecessor. When it ends,
 //!   they join their queues in order ([`super::nvram_scans`]).
 //! - At each event, all operations that became ready are queued before any starts. Then arrays start operations: first
@@ -22,10 +23,10 @@
 //! - A host read that arrives during the array phase of a program or erase suspends it. A read that arrives during the
 //!   transfer of a program suspends the program when the transfer ends. The operation resumes when no host read is
 //!   queued. The overhead is added to the resumed operation, not to the read.
-//! - While an array has no erased block for host writes ([`super::FreeBlocksPerArray`]), or its background operations
-//!   exceed their bound, background work is served before host writes, and alternates with host reads. What starts or
-//!   resumes in such a turn is not suspended. With [`TimingOptions::background_delays_reads`], work that exceeds the
-//!   bound also precedes reads.
+//! - While an array has no erased block for host writes ([`super::FreeBlocksPerArray`]), or more background operations
+//!   than [`TimingOptions::max_background_backlog_ops`], background work is served before host writes, and alternates
+//!   with host reads. What starts or resumes in such a turn is not suspended. With
+//!   [`TimingOptions::background_delays_reads`], the background operations in excess of that number also precede reads.
 //! - Before all erased blocks are used up, background work keeps pace with host writes: some of it is served before
 //!   each waiting write, so that no write waits for a whole collection. Operations that wait for a predecessor count as
 //!   work to do ([`super::background_share`]).
@@ -62,7 +63,9 @@ use super::event_queue::{EventClass, EventQueue, MAX_ARRIVAL_NS, TimingEvent};
 use super::latency::LatencyRecords;
 use super::nvram::NvramTiming;
 use super::nvram_scans::{NvramScan, NvramScans};
-use super::op_queue::{END_OF_LIST, NVRAM_SCAN_QUEUE_INDEX, OpRole, QueuedOp, UnqueuedOp, UnqueuedOps};
+use super::op_queue::{
+    END_OF_LIST, NVRAM_SCAN_QUEUE_INDEX, OpEffectOnRequest, QueuedOp, UnqueuedOp, UnqueuedOps,
+};
 use super::trace::TimingObserver;
 use super::{ArrayLayout, ControllerWork, FlashTiming, RequestKind, TimingOptions};
 use crate::operation::{FlashOp, OpKind, expand_copies};
@@ -73,13 +76,14 @@ use crate::operation::{FlashOp, OpKind, expand_copies};
 enum OpDestination {
     /// The operation is in a queue of an array (die or plane), at position `index`.
     Queued { array: u32, queue: u8, index: u32 },
-    /// The operation is held back outside the queues, until the operation that it waits for, or the foreground GC of
-    /// its request, has finished.
-    Waiting(u32),
+    /// The operation is in this slot of [`UnqueuedOps`], outside the queues of the arrays, until the operation that it
+    /// waits for, or the foreground GC of its request, has finished.
+    HeldInSlot(u32),
     /// The operation is held back outside the queues until a scan of NVRAM has ended, and then joins this queue.
     HeldByScan { id: u32, array: u32, queue: u8 },
-    /// The operation is a scan of NVRAM. No other operation refers to it ([`FlashOp::ops_back_to_dependency`]).
-    Scan,
+    /// The operation is a scan of NVRAM, which is kept in [`NvramScans`]. No other operation refers to it
+    /// ([`FlashOp::ops_back_to_dependency`]).
+    NvramScanList,
 }
 
 /// A host request that has not been answered, or that has unfinished flash operations.
@@ -139,8 +143,9 @@ pub(super) struct EventEngine<T> {
     engine_state: SharedEngineState<T>,
     /// Arrays (dies or planes) of the device, a multiple of eight per channel, of which the last may be unused.
     arrays: Vec<DieOrPlaneState>,
-    /// Numbers of the arrays (dies or planes) that exist. The other array numbers only fill up groups of eight.
-    existing_array_numbers: Vec<u32>,
+    /// Numbers of the arrays (dies or planes) of the device. All other array numbers are padding, which fills up groups
+    /// of eight.
+    non_padding_array_numbers: Vec<u32>,
     /// Flash operations that the FTL has issued, but that cannot join a queue yet because they wait for others.
     unqueued_ops: UnqueuedOps,
     /// Number of operations that the FTL has issued so far, modulo 2^32.
@@ -157,11 +162,12 @@ pub(super) struct EventEngine<T> {
     writes_waiting_for_buffer: VecDeque<u32>,
     /// Flush requests that wait for earlier writes to be programmed.
     waiting_flushes: Vec<WaitingFlush>,
-    /// For each operation of the list being admitted so far, where the engine has stored it.
+    /// While a list of operations is admitted: for each operation that is already admitted, where the engine has stored
+    /// it.
     admitted_op_destinations: Vec<OpDestination>,
-    /// For each operation of the list being admitted, whether it is an operation of the host or waits, directly or
-    /// indirectly, for one. Foreground GC blocks host operations, but such an operation must not: the two would wait
-    /// for each other.
+    /// While a list of operations is admitted: for each, whether it belongs to the host or waits, directly or
+    /// indirectly, for an operation of the host. Such an operation is never treated as foreground GC. Host operations
+    /// wait for foreground GC, so the two would wait for each other.
     op_must_not_block_host: Vec<bool>,
     /// Arrays (dies or planes) that received work during the event being handled, and may start it.
     arrays_to_wake: Vec<u32>,
@@ -175,10 +181,10 @@ pub(super) struct EventEngine<T> {
 impl<T: TimingObserver> EventEngine<T> {
     /// Creates an event engine for a device that is idle at time 0.
     pub(super) fn new(layout: &ArrayLayout, flash: FlashTiming, options: TimingOptions) -> Self {
-        let (array_layout, existing_array_numbers) = layout.with_channels_padded_to_eight_arrays();
+        let (array_layout, non_padding_array_numbers) = layout.with_channels_padded_to_eight_arrays();
         let per_channel = array_layout.array_count() / array_layout.channel_count;
         Self {
-            existing_array_numbers,
+            non_padding_array_numbers,
             allows_fast_path: options.suspension.is_none() && !options.uses_multi_plane_ops,
             arrays: array_layout
                 .channel_of_array
@@ -229,8 +235,10 @@ impl<T: TimingObserver> EventEngine<T> {
         self.advance_clock_to(arrival_ns);
         let number = self.request_latencies.take_next_request_number();
         let overhead = self.engine_state.options.controller_overhead_ns
-            + work.parallel_work_ns
-            + self.nvram_timing.book_stores_elapsed_ns(self.engine_state.now_ns(), work.nvram_store_ns);
+            + work.work_parallel_to_other_requests_ns
+            + self
+                .nvram_timing
+                .book_nvram_stores_returning_elapsed_ns(self.engine_state.now_ns(), work.nvram_store_ns);
         let slot = self.add_request(kind, arrival_ns, number, [overhead, work.delta_codec_work_ns]);
         self.unanswered_requests += 1;
         if kind == RequestKind::Flush {
@@ -280,7 +288,7 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Handles all remaining events, background work included. Returns the time of the last one, nanoseconds.
     pub(super) fn run_to_completion_ns(&mut self) -> u64 {
-        self.handle_events_on_chosen_path(u64::MAX);
+        self.handle_events_on_fast_or_general_path(u64::MAX);
         debug_assert_eq!(self.unanswered_requests, 0, "requests are unanswered at the end");
         self.engine_state.now_ns()
     }
@@ -305,7 +313,7 @@ impl<T: TimingObserver> EventEngine<T> {
         let running = |array: &DieOrPlaneState| {
             if array.busy_since_ns == NOT_BUSY { 0 } else { self.engine_state.now_ns() - array.busy_since_ns }
         };
-        let real = self.existing_array_numbers.iter().map(|&index| &self.arrays[index as usize]);
+        let real = self.non_padding_array_numbers.iter().map(|&index| &self.arrays[index as usize]);
         real.map(|array| array.busy_ns + running(array)).collect()
     }
 
@@ -345,14 +353,15 @@ impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn advance_clock_to(&mut self, to_ns: u64) {
         if self.engine_state.events.may_have_due_event(to_ns) {
-            self.handle_events_on_chosen_path(to_ns);
+            self.handle_events_on_fast_or_general_path(to_ns);
         }
         self.engine_state.current_event_position =
             EventPosition::after_events_at(self.engine_state.now_ns().max(to_ns));
     }
 
-    /// Handles all events up to and including time `to_ns`, on the faster path if the engine takes it.
-    fn handle_events_on_chosen_path(&mut self, to_ns: u64) {
+    /// Handles all events up to and including time `to_ns`, on the fast path if [`Self::takes_fast_path`], otherwise on
+    /// the general one.
+    fn handle_events_on_fast_or_general_path(&mut self, to_ns: u64) {
         if self.takes_fast_path() {
             self.handle_events_until::<true>(to_ns);
         } else {
@@ -382,19 +391,19 @@ impl<T: TimingObserver> EventEngine<T> {
     /// devices without suspension and multi-plane operations.
     #[inline(always)]
     fn handle_event<const PLAIN: bool>(&mut self, event: TimingEvent) {
-        let TimingEvent { time_ns, class, subject_number: subject } = event;
-        self.engine_state.current_event_position = EventPosition::of_event(time_ns, class, subject);
+        let TimingEvent { time_ns, class, source_number: source } = event;
+        self.engine_state.current_event_position = EventPosition::of_event(time_ns, class, source);
         match class {
             EventClass::ReadSensed => {
-                let array = &mut self.arrays[subject as usize];
-                array.finish_sensing::<PLAIN>(subject, &mut self.engine_state);
+                let array = &mut self.arrays[source as usize];
+                array.finish_sensing::<PLAIN>(source, &mut self.engine_state);
             }
-            _ if PLAIN && class.is_array_event() => self.complete_last_op_of_group::<PLAIN>(subject),
-            EventClass::Transferred => self.handle_transfer_end(subject),
-            EventClass::Programmed | EventClass::Erased => self.handle_multi_plane_group_end(subject),
-            EventClass::ChannelFree => self.handle_channel_free(subject),
-            EventClass::Acknowledged => self.record_request_answer(subject),
-            EventClass::Scanned => self.handle_nvram_scan_end(subject),
+            _ if PLAIN && class.is_array_event() => self.complete_last_op_of_group::<PLAIN>(source),
+            EventClass::Transferred => self.handle_transfer_end(source),
+            EventClass::Programmed | EventClass::Erased => self.handle_multi_plane_group_end(source),
+            EventClass::ChannelFree => self.handle_channel_free(source),
+            EventClass::Acknowledged => self.record_request_answer(source),
+            EventClass::NvramScanEnded => self.handle_nvram_scan_end(source),
         }
     }
 }
@@ -430,10 +439,10 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Admits a list of operations. Replaces each batch of page copies by single reads and programs if an option, or a
     /// request that waits for the copies, needs single operations.
     fn admit_ops_expanding_copies(&mut self, ops: &[FlashOp], request: Option<u32>) {
-        let TimingOptions { uses_multi_plane_ops, gc_blocks_requests, .. } = self.engine_state.options;
+        let TimingOptions { uses_multi_plane_ops, uses_foreground_gc, .. } = self.engine_state.options;
         let must_be_single = |op: &FlashOp| {
             let waited_for = request.is_some() && !op.is_background();
-            op.kind == OpKind::Copies && (uses_multi_plane_ops || gc_blocks_requests || waited_for)
+            op.kind == OpKind::Copies && (uses_multi_plane_ops || uses_foreground_gc || waited_for)
         };
         if ops.iter().any(must_be_single) {
             self.admit_ops(&expand_copies(ops), request);
@@ -445,7 +454,7 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Admits a list of flash operations and NVRAM scans one by one, in order.
     fn admit_ops(&mut self, ops: &[FlashOp], request: Option<u32>) {
         self.admitted_op_destinations.clear();
-        if self.engine_state.options.gc_blocks_requests && request.is_some() {
+        if self.engine_state.options.uses_foreground_gc && request.is_some() {
             self.mark_non_blocking_ops(ops);
         }
         for op in ops {
@@ -467,9 +476,9 @@ impl<T: TimingObserver> EventEngine<T> {
         let array = self.array_layout.plane_locations[copies.plane.index()].array_number;
         let queue = self.queue_index_for(OpKind::Read, true);
         let op = QueuedOp::copy_series(
-            copies.copy_or_nvram_line_count,
+            copies.copied_page_or_nvram_line_count,
             self.transfer_ns(copies),
-            self.take_issue_number(),
+            self.take_next_op_issue_number(),
         );
         self.enqueue_after_nvram_scan(op, array, queue)
     }
@@ -487,7 +496,7 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Returns the number of the next operation in the order in which the FTL issues operations, and counts the
     /// operation.
     #[inline(always)]
-    fn take_issue_number(&mut self) -> u32 {
+    fn take_next_op_issue_number(&mut self) -> u32 {
         self.issued_op_count = self.issued_op_count.wrapping_add(1);
         self.issued_op_count
     }
@@ -505,22 +514,28 @@ impl<T: TimingObserver> EventEngine<T> {
         let place = self.array_layout.plane_locations[flash_op.plane.index()];
         let (array_or_scan_number, queue_index) =
             (place.array_number, self.queue_index_for(flash_op.kind, background));
-        let role = self.op_role(background || flash_op.reads_reverse_map_log(), request);
-        let role = if role == OpRole::Background && !background { OpRole::Awaited } else { role };
+        let effect_on_request =
+            self.op_effect_on_request(background || flash_op.reads_reverse_map_log(), request);
+        let effect_on_request = if effect_on_request == OpEffectOnRequest::Background && !background {
+            OpEffectOnRequest::Awaited
+        } else {
+            effect_on_request
+        };
         let op = QueuedOp {
             unqueued_ops_list_head: END_OF_LIST,
-            request_slot_or_further_ops: if role == OpRole::Background {
+            request_slot_or_copy_ops_after_first: if effect_on_request == OpEffectOnRequest::Background {
                 0
             } else {
                 request.unwrap_or(END_OF_LIST)
             },
             transfer_ns: self.transfer_ns(flash_op),
-            issue_number: self.take_issue_number(),
+            issue_number: self.take_next_op_issue_number(),
             kind: flash_op.kind,
-            role,
+            effect_on_request,
             plane_in_die: place.plane_in_die,
         };
-        let held = op.role != OpRole::Background && self.count_op_and_check_hold(op);
+        let held = op.effect_on_request != OpEffectOnRequest::Background
+            && self.count_pending_op_and_check_gc_wait(op);
         if flash_op.ops_back_to_dependency > 0 {
             return self.admit_after_predecessor(
                 flash_op.ops_back_to_dependency,
@@ -567,10 +582,11 @@ impl<T: TimingObserver> EventEngine<T> {
         waiter.next_unqueued_op = *self.unqueued_ops_list_head_mut(predecessor);
         let id = self.insert_unqueued_op(waiter);
         *self.unqueued_ops_list_head_mut(predecessor) = id;
-        OpDestination::Waiting(id)
+        OpDestination::HeldInSlot(id)
     }
 
-    /// Returns the head of the linked list of operations that wait for an operation of the list being admitted.
+    /// Returns the head of the linked list of the operations that wait for `predecessor`, an operation of the
+    /// submission whose operations are being admitted.
     fn unqueued_ops_list_head_mut(&mut self, predecessor: OpDestination) -> &mut u32 {
         match predecessor {
             OpDestination::Queued { array, queue, index } => {
@@ -578,16 +594,17 @@ impl<T: TimingObserver> EventEngine<T> {
                     .entry_at_mut(index)
                     .unqueued_ops_list_head
             }
-            OpDestination::Waiting(id) | OpDestination::HeldByScan { id, .. } => {
+            OpDestination::HeldInSlot(id) | OpDestination::HeldByScan { id, .. } => {
                 &mut self.unqueued_ops.op_in_slot_mut(id).unqueued_ops_list_head
             }
-            OpDestination::Scan => unreachable!("nothing names a scan"),
+            OpDestination::NvramScanList => unreachable!("nothing names a scan"),
         }
     }
 
     /// Stores a flash operation that cannot be queued yet; returns its slot.
     fn insert_unqueued_op(&mut self, waiter: UnqueuedOp) -> u32 {
-        self.arrays[waiter.array_or_scan_number as usize].count_unqueued_op(&waiter.op, waiter.queue_index);
+        self.arrays[waiter.array_or_scan_number as usize]
+            .count_issued_op_not_queued_yet(&waiter.op, waiter.queue_index);
         let id = self.unqueued_ops.insert(waiter);
         self.engine_state.observer.on_op_held(id);
         id
@@ -595,11 +612,11 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Holds an operation back until the foreground GC of its host request has finished.
     fn hold_op_for_foreground_gc(&mut self, mut waiter: UnqueuedOp) -> OpDestination {
-        let slot = waiter.op.request_slot_or_further_ops as usize;
+        let slot = waiter.op.request_slot_or_copy_ops_after_first as usize;
         waiter.next_unqueued_op = self.requests[slot].held_ops_list_head;
         let id = self.insert_unqueued_op(waiter);
         self.requests[slot].held_ops_list_head = id;
-        OpDestination::Waiting(id)
+        OpDestination::HeldInSlot(id)
     }
 
     /// Returns the index, among the queues of an array, of the queue for an operation of this kind. `background`: no
@@ -617,25 +634,25 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Returns how the operation that is admitted next affects `request`, the slot of its host request.
     #[inline(always)]
-    fn op_role(&self, background: bool, request: Option<u32>) -> OpRole {
+    fn op_effect_on_request(&self, background: bool, request: Option<u32>) -> OpEffectOnRequest {
         let blocking = || {
-            self.engine_state.options.gc_blocks_requests
+            self.engine_state.options.uses_foreground_gc
                 && request.is_some()
                 && !self.op_must_not_block_host[self.admitted_op_destinations.len()]
         };
         match background {
-            false => OpRole::Awaited,
-            true if blocking() => OpRole::Blocking,
-            true => OpRole::Background,
+            false => OpEffectOnRequest::Awaited,
+            true if blocking() => OpEffectOnRequest::Blocking,
+            true => OpEffectOnRequest::Background,
         }
     }
 
     /// Counts an operation as pending in its host request: as one that the request waits for, or as foreground GC.
     /// Returns whether the operation must be held back until the request's foreground GC has finished.
     #[inline(always)]
-    fn count_op_and_check_hold(&mut self, op: QueuedOp) -> bool {
-        let request = &mut self.requests[op.request_slot_or_further_ops as usize];
-        if op.role == OpRole::Awaited {
+    fn count_pending_op_and_check_gc_wait(&mut self, op: QueuedOp) -> bool {
+        let request = &mut self.requests[op.request_slot_or_copy_ops_after_first as usize];
+        if op.effect_on_request == OpEffectOnRequest::Awaited {
             request.pending_ops += 1;
             return request.pending_blocking_ops > 0;
         }
@@ -643,7 +660,7 @@ impl<T: TimingObserver> EventEngine<T> {
         false
     }
 
-    /// Marks the operations of a list that must not block host operations as foreground GC does: the host's own
+    /// Marks the operations of a list that are not foreground GC, for which host operations would wait: the host's own
     /// operations, and all that wait for one of these, directly or indirectly. Marks all operations if the list has
     /// none of the host.
     fn mark_non_blocking_ops(&mut self, ops: &[FlashOp]) {
@@ -666,7 +683,7 @@ impl<T: TimingObserver> EventEngine<T> {
     fn enqueue_op(&mut self, op: QueuedOp, array_index: u32, queue: u8) -> OpDestination {
         let array = &mut self.arrays[array_index as usize];
         array.count_issued_op(&op, queue);
-        self.engine_state.observer.on_op_queued((array_index, queue), 1 + op.further_ops_of_series());
+        self.engine_state.observer.on_op_queued((array_index, queue), 1 + op.copy_ops_after_first());
         let index = array.push_op(op, queue);
         self.handle_queued_op(array_index, queue, index);
         OpDestination::Queued { array: array_index, queue, index }
@@ -684,7 +701,7 @@ impl<T: TimingObserver> EventEngine<T> {
             && queue != YIELDING_BACKGROUND_QUEUE_INDEX
             && (index == 0 || queue == PRIORITY_READ_QUEUE_INDEX)
         {
-            array.undo_steps_after_arrival(array_index, &mut self.engine_state);
+            array.undo_speculative_copy_steps_after_host_arrival(array_index, &mut self.engine_state);
         }
         if index == 0
             && (!array.running_group.has_ops()
@@ -702,23 +719,23 @@ impl<T: TimingObserver> EventEngine<T> {
             let UnqueuedOp { op, array_or_scan_number, queue_index, next_unqueued_op: next } =
                 self.unqueued_ops.remove(id);
             if queue_index == NVRAM_SCAN_QUEUE_INDEX {
-                self.finish_predecessor_of_scan(array_or_scan_number);
+                self.finish_predecessor_of_nvram_scan(array_or_scan_number);
             } else {
-                self.engine_state.observer.on_op_released(id);
-                self.release_op(op, array_or_scan_number, queue_index);
+                self.engine_state.observer.on_held_op_released(id);
+                self.enqueue_held_op(op, array_or_scan_number, queue_index);
             }
             id = next;
         }
     }
 
     /// Adds an operation that was held back to the queue of its array (die or plane).
-    fn release_op(&mut self, op: QueuedOp, array_index: u32, queue: u8) {
+    fn enqueue_held_op(&mut self, op: QueuedOp, array_index: u32, queue: u8) {
         let array = &mut self.arrays[array_index as usize];
-        array.count_released_op(&op, queue);
+        array.count_op_released_to_queue(&op, queue);
         let index = array.add_released_op(op, queue);
         if T::RECORDS_OP_STEPS {
             let ops_before = array.queues[queue as usize].op_count_before(index);
-            let ops = 1 + op.further_ops_of_series();
+            let ops = 1 + op.copy_ops_after_first();
             self.engine_state.observer.on_op_inserted((array_index, queue), ops, ops_before);
         }
         self.handle_queued_op(array_index, queue, index);
@@ -729,17 +746,17 @@ impl<T: TimingObserver> EventEngine<T> {
     fn wake_arrays(&mut self) {
         if !self.arrays_to_wake.is_empty() {
             if self.takes_fast_path() {
-                self.wake_arrays_one_by_one::<true>();
+                self.start_or_suspend_ops_on_woken_arrays::<true>();
             } else {
-                self.wake_arrays_one_by_one::<false>();
+                self.start_or_suspend_ops_on_woken_arrays::<false>();
             }
         }
     }
 
-    /// Makes each array that received work start an operation, or suspend its running one for a host read. `PLAIN`
-    /// selects the faster path of devices without suspension and multi-plane operations.
+    /// Makes each array (die or plane) that received work start an operation, or suspend its running one for a host
+    /// read. `PLAIN` selects the fast path of devices without suspension and multi-plane operations.
     #[inline(always)]
-    fn wake_arrays_one_by_one<const PLAIN: bool>(&mut self) {
+    fn start_or_suspend_ops_on_woken_arrays<const PLAIN: bool>(&mut self) {
         for &index in &self.arrays_to_wake {
             let array = &mut self.arrays[index as usize];
             if array.running_group.has_ops() {
@@ -754,7 +771,8 @@ impl<T: TimingObserver> EventEngine<T> {
 
 // NVRAM scans.
 impl<T: TimingObserver> EventEngine<T> {
-    /// Admits a scan of NVRAM. The scan waits for those flash reads of the reverse-map log that precede it in the list.
+    /// Admits a scan of NVRAM. The scan waits for the flash reads of the reverse-map log that precede it in the
+    /// submitted list of operations.
     #[inline(never)]
     fn admit_nvram_scan(
         &mut self,
@@ -774,14 +792,14 @@ impl<T: TimingObserver> EventEngine<T> {
         }
         self.preceding_nvram_scan_number = Some(number);
         self.advance_nvram_scan(number);
-        OpDestination::Scan
+        OpDestination::NvramScanList
     }
 
     /// Makes a scan of NVRAM wait until the operation `predecessor` has completed.
     fn make_nvram_scan_wait_for(&mut self, scan: u32, predecessor: OpDestination) {
         let next = *self.unqueued_ops_list_head_mut(predecessor);
         let id = self.unqueued_ops.insert(UnqueuedOp {
-            op: QueuedOp::SCAN_PLACEHOLDER,
+            op: QueuedOp::NVRAM_SCAN_PLACEHOLDER_OP,
             array_or_scan_number: scan,
             queue_index: NVRAM_SCAN_QUEUE_INDEX,
             next_unqueued_op: next,
@@ -807,13 +825,14 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Notes that one of the operations for which a scan of NVRAM waits has completed, and starts the scan if it can.
     #[inline(never)]
-    fn finish_predecessor_of_scan(&mut self, scan: u32) {
+    fn finish_predecessor_of_nvram_scan(&mut self, scan: u32) {
         self.nvram_scans.get_mut(scan).pending_ops -= 1;
         self.advance_nvram_scan(scan);
     }
 
-    /// Advances an NVRAM scan, if it is the next one for its arrays (dies or planes): makes it wait for the background
-    /// work queued there, or books it on the NVRAM if there is none.
+    /// Advances an NVRAM scan, if it is the earliest one for its arrays (dies or planes). If background work is queued
+    /// on these arrays, the scan waits for that work. Otherwise the scan occupies the NVRAM from now, or from when the
+    /// NVRAM is free.
     fn advance_nvram_scan(&mut self, number: u32) {
         if !self.nvram_scans.can_book_scan(number) {
             return;
@@ -841,8 +860,8 @@ impl<T: TimingObserver> EventEngine<T> {
         if waits {
             return;
         }
-        self.nvram_scans.get_mut(number).is_scan_time_booked = true;
-        let end = self.nvram_timing.book_scan_end_ns(&op, self.engine_state.now_ns());
+        self.nvram_scans.get_mut(number).is_booked_on_nvram = true;
+        let end = self.nvram_timing.book_scan_returning_end_ns(&op, self.engine_state.now_ns());
         self.engine_state.observer.on_nvram_scanned((end - self.nvram_timing.scan_ns(&op), end));
         self.engine_state.events.schedule_scan_end(number, end);
     }
@@ -869,7 +888,7 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Handles the end of tPROG or tBERS of a multi-plane group: completes all operations of the group.
     fn handle_multi_plane_group_end(&mut self, index: u32) {
         for _ in 1..self.arrays[index as usize].running_group.op_count {
-            let op = self.arrays[index as usize].pop_group_member::<false>();
+            let op = self.arrays[index as usize].pop_op_of_running_group::<false>();
             let queue = self.arrays[index as usize].running_group.queue_index;
             self.engine_state
                 .observer
@@ -880,9 +899,9 @@ impl<T: TimingObserver> EventEngine<T> {
         self.complete_last_op_of_group::<false>(index);
     }
 
-    /// Handles the end of a channel transfer of array `index`. There are three cases: a page that was read; a page to
-    /// be programmed that further pages of its multi-plane group follow; the last page to be programmed, if a host read
-    /// waits to suspend the program.
+    /// Handles the end of a channel transfer of array `index`. There are three cases. First, a page was read. Second, a
+    /// page was transferred for a multi-plane program, and more pages of the group follow. Third, the last page for a
+    /// program was transferred, and a host read waits to suspend the program.
     fn handle_transfer_end(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
         if array.running_group.kind == OpKind::Read && array.running_group.op_count == 1 {
@@ -894,7 +913,7 @@ impl<T: TimingObserver> EventEngine<T> {
         if array.running_group.kind == OpKind::Program {
             return array.request_channel::<false>(index, &mut self.engine_state);
         }
-        let op = array.pop_group_member::<false>();
+        let op = array.pop_op_of_running_group::<false>();
         self.engine_state.observer.on_op_ended(
             (index, array.running_group.queue_index),
             self.engine_state.current_event_position.time_ns(),
@@ -910,8 +929,8 @@ impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn complete_last_op_of_group<const PLAIN: bool>(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
-        array.confirm_speculative_steps();
-        let op = array.pop_group_member::<PLAIN>();
+        array.confirm_speculative_copy_steps();
+        let op = array.pop_op_of_running_group::<PLAIN>();
         self.engine_state.observer.on_op_ended(
             (index, array.running_group.queue_index),
             self.engine_state.current_event_position.time_ns(),
@@ -946,14 +965,19 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Handles the completion of an operation: queues the operations that waited for it, and updates its host request.
     #[inline(always)]
     fn complete_op(&mut self, op: QueuedOp) {
-        let QueuedOp { unqueued_ops_list_head: waiters, request_slot_or_further_ops: request, role, .. } = op;
+        let QueuedOp {
+            unqueued_ops_list_head: waiters,
+            request_slot_or_copy_ops_after_first: request,
+            effect_on_request,
+            ..
+        } = op;
         if waiters != END_OF_LIST {
             self.enqueue_held_ops(waiters);
         }
-        match role {
-            OpRole::Background => {}
-            OpRole::Awaited => self.finish_op_of_request(request),
-            OpRole::Blocking => self.finish_gc_op_of_request(request),
+        match effect_on_request {
+            OpEffectOnRequest::Background => {}
+            OpEffectOnRequest::Awaited => self.finish_op_of_request(request),
+            OpEffectOnRequest::Blocking => self.finish_gc_op_of_request(request),
         }
     }
 

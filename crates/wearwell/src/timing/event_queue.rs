@@ -2,15 +2,15 @@
 //!
 //! An array (die or plane) waits for one thing at a time: the end of a read, of a transfer, of a program. So each array
 //! has one next event, stored as a number that it may replace or postpone; there are no void or cancelled events. The
-//! earliest event is found by a [`EventKeyTree`]: the least in each group of eight, then the least of eight such
-//! groups. Removing the earliest event plays two rounds, each a minimum of eight numbers without branches. Setting an
-//! event is a comparison with the least of its eight, which rarely changes. The next array is thus known while the
-//! current event is still being handled. This matters more than the number of instructions, because the state of the
-//! next array is at a random address in memory.
+//! earliest event is found by a tournament tree ([`EventKeyTree`]): the least in each group of eight, then the least of
+//! eight such groups. Removing the earliest event recomputes two minima of eight numbers, without branches. Setting an
+//! event compares it with the least of its eight, which rarely changes. The next array is thus known while the current
+//! event is still being handled. This matters more than the number of instructions, because the state of the next array
+//! is at a random address in memory.
 //!
-//! Sorted rings, one per class of events, are as slow, and they keep an overtaken event until its old time comes.
-//! Binary heaps are slower. The price of the tournament: with more than 64 arrays, one more round per further 64 arrays
-//! at every event, busy or not.
+//! Sorted rings, one per class of events, are no faster, and they keep an overtaken event until its old time comes.
+//! Binary heaps are slower. The price of the tournament tree: with more than 64 arrays, one more minimum per further 64
+//! arrays at every event, whether or not these arrays are busy.
 //!
 //! Two kinds of events are stored separately, because most devices have few of them: channels that become free while
 //! transfers wait, and answers delayed by the controller.
@@ -29,20 +29,21 @@ use super::FlashTiming;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum EventClass {
-    /// A channel for which a transfer waits becomes free. The subject is the channel.
+    /// A channel becomes free while a transfer waits for it. The event's number is that of the channel.
     ChannelFree,
-    /// End of tR (array read) of a page. The subject is the array (die or plane).
+    /// End of tR (array read) of a page. The event's number is that of the array (die or plane).
     ReadSensed,
-    /// End of a channel transfer after which the array (die or plane) must act. The subject is the array.
+    /// End of a channel transfer after which the array (die or plane) must act. The event's number is that of the
+    /// array.
     Transferred,
-    /// End of tPROG of a program. The subject is the array (die or plane).
+    /// End of tPROG of a program. The event's number is that of the array (die or plane).
     Programmed,
-    /// End of tBERS of an erase. The subject is the array (die or plane).
+    /// End of tBERS of an erase. The event's number is that of the array (die or plane).
     Erased,
-    /// End of the controller overhead of a request, which is then answered. The subject is the request.
+    /// End of the controller overhead of a request, which is then answered. The event's number is that of the request.
     Acknowledged,
-    /// End of a scan of NVRAM. The subject is the scan.
-    Scanned,
+    /// End of a scan of NVRAM. The event's number is that of the scan.
+    NvramScanEnded,
 }
 
 impl EventClass {
@@ -71,8 +72,8 @@ pub(super) struct TimingEvent {
     pub(super) time_ns: u64,
     /// Class of the event, such as the end of tR or of a transfer.
     pub(super) class: EventClass,
-    /// Number of the array, channel, request or scan that the event concerns.
-    pub(super) subject_number: u32,
+    /// Number of the source of the event: an array, channel, request or NVRAM scan.
+    pub(super) source_number: u32,
 }
 
 /// Bit that is set in the number of an NVRAM scan where numbers of requests and scans are stored together.
@@ -89,8 +90,9 @@ const MAX_EVENT_NS: u64 = (1 << (64 - NON_TIME_KEY_BITS)) - 2;
 /// request causes can be represented.
 pub(super) const MAX_ARRIVAL_NS: u64 = MAX_EVENT_NS / 2;
 
-/// Returns the key of an event of an array (die or plane): time, class, and three zero bits for the position in a group
-/// of eight. Keys sort in the order of the events. For classes that do not concern arrays only the time is encoded.
+/// Returns the key of an event of an array (die or plane): time, class, and three zero bits for the position of the
+/// array in its group of eight arrays. Keys sort in the order of the events. For classes that do not concern arrays
+/// only the time is encoded.
 #[inline(always)]
 pub(super) fn event_key(class: EventClass, time_ns: u64) -> u64 {
     time_ns << NON_TIME_KEY_BITS | (class as u64).wrapping_sub(EventClass::ReadSensed as u64) << 3 & 0x1f
@@ -129,22 +131,22 @@ impl EightEventKeys {
 
 /// Event keys (times and classes) of the next events of 64 arrays or channels.
 #[derive(Clone, Debug)]
-struct EventKeysOf64 {
+struct KeysOf64EventSources {
     /// Event keys of the 64 arrays or channels, in groups of eight.
     keys_by_group_of_eight: [EightEventKeys; 8],
     /// Least event key (time and class) in each of the eight groups of eight arrays or channels.
     least_key_by_group_of_eight: [u64; 8],
-    /// Least event key in each of the eight groups of eight arrays or channels, with the number of the group in the
-    /// position bits of the key.
-    least_keys_with_group_number: EightEventKeys,
+    /// Least event key in each of the eight groups of eight arrays or channels. The lowest bits of each key are
+    /// replaced by the number of the group, from 0 to 7.
+    least_keys_tagged_with_group_number: EightEventKeys,
 }
 
-impl EventKeysOf64 {
+impl KeysOf64EventSources {
     /// Keys of 64 arrays or channels without an event.
     const EMPTY: Self = Self {
         keys_by_group_of_eight: [EightEventKeys::EMPTY; 8],
         least_key_by_group_of_eight: [u64::MAX; 8],
-        least_keys_with_group_number: EightEventKeys::EMPTY,
+        least_keys_tagged_with_group_number: EightEventKeys::EMPTY,
     };
 
     /// Sets the key (time and class) of the next event of an array or channel. Returns whether the least key in its
@@ -156,7 +158,7 @@ impl EventKeysOf64 {
         self.keys_by_group_of_eight[eight].0[place] = key;
         if key < least {
             self.least_key_by_group_of_eight[eight] = key;
-            self.least_keys_with_group_number.0[eight] = key & !7 | eight as u64;
+            self.least_keys_tagged_with_group_number.0[eight] = key & !7 | eight as u64;
             return true;
         }
         if least % 8 == place as u64 {
@@ -166,12 +168,12 @@ impl EventKeysOf64 {
         false
     }
 
-    /// Recomputes the least event key in group `eight` of the eight groups of eight arrays or channels.
+    /// Recomputes the least event key of the group of eight arrays or channels with number `eight` (0 to 7).
     #[inline(always)]
     fn recompute_least_key_of_group(&mut self, eight: usize) {
         let least = self.keys_by_group_of_eight[eight].least_event_key();
         self.least_key_by_group_of_eight[eight] = least;
-        self.least_keys_with_group_number.0[eight] = least & !7 | eight as u64;
+        self.least_keys_tagged_with_group_number.0[eight] = least & !7 | eight as u64;
     }
 }
 
@@ -179,35 +181,39 @@ impl EventKeysOf64 {
 #[derive(Clone, Debug)]
 struct EventKeyTree {
     /// Event keys of all arrays or channels, in groups of 64.
-    keys_by_group_of_64: Vec<EventKeysOf64>,
+    keys_by_group_of_64: Vec<KeysOf64EventSources>,
     /// Least event key of all arrays or channels; the position bits of the key are undefined.
     least_event_key: u64,
     /// Number of the array or channel with the earliest event. Stored so that it is known before that event is handled.
-    earliest_event_subject: u32,
+    earliest_event_source: u32,
 }
 
 impl EventKeyTree {
-    /// Creates a search structure for `subjects` arrays or channels without an event.
-    fn new(subjects: usize) -> Self {
+    /// Creates a search structure for `array_or_channel_count` arrays or channels without an event.
+    fn new(array_or_channel_count: usize) -> Self {
         Self {
-            keys_by_group_of_64: vec![EventKeysOf64::EMPTY; subjects.div_ceil(64).max(1)],
+            keys_by_group_of_64: vec![
+                KeysOf64EventSources::EMPTY;
+                array_or_channel_count.div_ceil(64).max(1)
+            ],
             least_event_key: u64::MAX,
-            earliest_event_subject: 0,
+            earliest_event_source: 0,
         }
     }
 
-    /// Returns the key (time and class) of the next event of an array or channel, without position bits.
+    /// Returns the key (time and class) of the next event of the array or channel `source`. The low bits, which the
+    /// tree uses for the position in a group of eight, are zero.
     #[inline(always)]
-    fn event_key_of_subject(&self, subject: u32) -> u64 {
-        self.keys_by_group_of_64[subject as usize / 64].keys_by_group_of_eight[subject as usize / 8 % 8].0
-            [subject as usize % 8]
+    fn event_key_of_source(&self, source: u32) -> u64 {
+        self.keys_by_group_of_64[source as usize / 64].keys_by_group_of_eight[source as usize / 8 % 8].0
+            [source as usize % 8]
             & !7
     }
 
     /// Sets the key (time and class) of the next event of an array or channel, which replaces the current one.
     #[inline(always)]
-    fn set_event_key(&mut self, subject: u32, key: u64) {
-        if self.keys_by_group_of_64[subject as usize / 64].set_event_key(subject as usize % 64, key) {
+    fn set_event_key(&mut self, source: u32, key: u64) {
+        if self.keys_by_group_of_64[source as usize / 64].set_event_key(source as usize % 64, key) {
             self.update_earliest_event();
         }
     }
@@ -215,7 +221,7 @@ impl EventKeyTree {
     /// Removes the earliest event and returns the number of its array or channel.
     #[inline(always)]
     fn pop_earliest_event(&mut self) -> u32 {
-        let first = self.earliest_event_subject;
+        let first = self.earliest_event_source;
         let (group, eight, place) = (first as usize / 64, first as usize / 8 % 8, first as usize % 8);
         let group = &mut self.keys_by_group_of_64[group];
         group.keys_by_group_of_eight[eight].0[place] = u64::MAX;
@@ -224,7 +230,7 @@ impl EventKeyTree {
         first
     }
 
-    /// Returns the event keys of group `eight` of eight arrays or channels, to be changed.
+    /// Returns the event keys of the group with number `eight`, a group of eight arrays or channels, to be changed.
     #[inline(always)]
     fn event_keys_of_group_mut(&mut self, eight: usize) -> &mut [u64; 8] {
         &mut self.keys_by_group_of_64[eight / 8].keys_by_group_of_eight[eight % 8].0
@@ -250,14 +256,14 @@ impl EventKeyTree {
         } else {
             group_with_earliest_event(&self.keys_by_group_of_64)
         };
-        let EventKeysOf64 {
+        let KeysOf64EventSources {
             least_key_by_group_of_eight,
-            least_keys_with_group_number: least_keys_with_group,
+            least_keys_tagged_with_group_number: least_keys_with_group,
             ..
         } = &self.keys_by_group_of_64[group];
         self.least_event_key = least_keys_with_group.least_event_key();
         let eight = (self.least_event_key % 8) as usize;
-        self.earliest_event_subject =
+        self.earliest_event_source =
             (64 * group + 8 * eight) as u32 + (least_key_by_group_of_eight[eight] % 8) as u32;
     }
 }
@@ -265,8 +271,8 @@ impl EventKeyTree {
 /// Returns the index of the group of 64 arrays or channels with the earliest event; the first such group if several are
 /// equal.
 #[inline(never)]
-fn group_with_earliest_event(groups: &[EventKeysOf64]) -> usize {
-    let keys = groups.iter().map(|group| group.least_keys_with_group_number.least_event_key() & !7);
+fn group_with_earliest_event(groups: &[KeysOf64EventSources]) -> usize {
+    let keys = groups.iter().map(|group| group.least_keys_tagged_with_group_number.least_event_key() & !7);
     keys.enumerate().min_by_key(|&(_, key)| key).map_or(0, |(index, _)| index)
 }
 
@@ -279,9 +285,9 @@ pub(super) struct EventQueue {
     channel_free_events: EventKeyTree,
     /// Times at which the controller answers host requests and at which NVRAM scans end, each with the number of the
     /// request or scan. They are kept in a heap, because there are few.
-    answers_and_scan_ends: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Least key that an event of an array can have without preceding the next event of a channel, answer or scan.
-    /// Events of arrays with smaller keys are handled first.
+    request_answers_and_nvram_scan_ends: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Key of the next event that does not belong to an array (an event of a channel, the answer to a request, or the
+    /// end of an NVRAM scan). Array events with smaller keys are handled first.
     next_non_array_event_key: u64,
 }
 
@@ -291,7 +297,7 @@ impl EventQueue {
         Self {
             array_events: EventKeyTree::new(arrays),
             channel_free_events: EventKeyTree::new(channels),
-            answers_and_scan_ends: BinaryHeap::new(),
+            request_answers_and_nvram_scan_ends: BinaryHeap::new(),
             next_non_array_event_key: u64::MAX,
         }
     }
@@ -305,7 +311,7 @@ impl EventQueue {
     /// Returns the time of the next event of an array (die or plane), nanoseconds. The event must exist.
     #[inline(always)]
     pub(super) fn next_array_event_ns(&self, array: u32) -> u64 {
-        time_ns_of_key(self.array_events.event_key_of_subject(array))
+        time_ns_of_key(self.array_events.event_key_of_source(array))
     }
 
     /// Postpones the next event of an array (die or plane) by `delay_ns` nanoseconds, or moves it forward in time if
@@ -314,12 +320,12 @@ impl EventQueue {
     pub(super) fn postpone_array_event(&mut self, array: u32, delay_ns: i64) {
         self.array_events.set_event_key(
             array,
-            self.array_events.event_key_of_subject(array).wrapping_add_signed(delay_ns << NON_TIME_KEY_BITS),
+            self.array_events.event_key_of_source(array).wrapping_add_signed(delay_ns << NON_TIME_KEY_BITS),
         );
     }
 
-    /// Delays by `delay_ns` nanoseconds the next event of each of a group of eight arrays (dies or planes) whose
-    /// channel transfer is requested after the position with key `after_request_key`. Returns the total duration of
+    /// For each array (die or plane) of a group of eight whose channel transfer is requested after the event key
+    /// `after_request_key`, delays the array's next event by `delay_ns` nanoseconds. Returns the total duration of
     /// these transfers, nanoseconds. Computed without branches, because it is unpredictable which arrays are concerned.
     #[inline(always)]
     pub(super) fn delay_transfers_requested_after(
@@ -367,7 +373,7 @@ impl EventQueue {
 
     /// Schedules the controller's answer to a request at `time_ns`.
     pub(super) fn schedule_answer(&mut self, request: u32, time_ns: u64) {
-        self.answers_and_scan_ends.push(Reverse((time_ns, request)));
+        self.request_answers_and_nvram_scan_ends.push(Reverse((time_ns, request)));
         self.update_non_array_event_key();
     }
 
@@ -376,11 +382,12 @@ impl EventQueue {
         self.schedule_answer(scan | NVRAM_SCAN_NUMBER_FLAG, time_ns);
     }
 
-    /// Recomputes the least key that an event of an array can have without preceding the next event of a channel,
-    /// answer or scan. At equal times, channel events precede all array events, and answers follow them.
+    /// Recomputes the key of the next event that does not belong to an array: an event of a channel, the answer to a
+    /// request, or the end of an NVRAM scan. At equal times, channel events precede all array events, and answers and
+    /// scan ends follow them.
     fn update_non_array_event_key(&mut self) {
         let answer = self
-            .answers_and_scan_ends
+            .request_answers_and_nvram_scan_ends
             .peek()
             .map_or(u64::MAX, |answer| (answer.0.0 + 1) << NON_TIME_KEY_BITS);
         let free = time_ns_of_key(self.channel_free_events.least_event_key) << NON_TIME_KEY_BITS;
@@ -405,15 +412,16 @@ impl EventQueue {
         if time_ns > limit_ns.min(MAX_EVENT_NS) {
             return None;
         }
-        let subject = self.array_events.pop_earliest_event();
-        Some(TimingEvent { time_ns, class: EventClass::event_class_of_key(least), subject_number: subject })
+        let source = self.array_events.pop_earliest_event();
+        Some(TimingEvent { time_ns, class: EventClass::event_class_of_key(least), source_number: source })
     }
 
-    /// Removes and returns the earliest event of a channel, answer or scan, if it is due at time `limit_ns` or before.
+    /// Removes and returns the earliest event that does not belong to an array, if it is due at time `limit_ns` or
+    /// before. Such an event is one of a channel, the answer to a request, or the end of an NVRAM scan.
     #[inline(never)]
     fn pop_non_array_event(&mut self, limit_ns: u64) -> Option<TimingEvent> {
         let free_at = time_ns_of_key(self.channel_free_events.least_event_key);
-        let answer = self.answers_and_scan_ends.peek().map_or((u64::MAX, 0), |answer| answer.0);
+        let answer = self.request_answers_and_nvram_scan_ends.peek().map_or((u64::MAX, 0), |answer| answer.0);
         if free_at.min(answer.0) > limit_ns.min(MAX_EVENT_NS) {
             return None;
         }
@@ -421,13 +429,13 @@ impl EventQueue {
             TimingEvent {
                 time_ns: free_at,
                 class: EventClass::ChannelFree,
-                subject_number: self.channel_free_events.pop_earliest_event(),
+                source_number: self.channel_free_events.pop_earliest_event(),
             }
         } else {
-            self.answers_and_scan_ends.pop();
+            self.request_answers_and_nvram_scan_ends.pop();
             let is_scan = answer.1 & NVRAM_SCAN_NUMBER_FLAG != 0;
-            let class = if is_scan { EventClass::Scanned } else { EventClass::Acknowledged };
-            TimingEvent { time_ns: answer.0, class, subject_number: answer.1 & !NVRAM_SCAN_NUMBER_FLAG }
+            let class = if is_scan { EventClass::NvramScanEnded } else { EventClass::Acknowledged };
+            TimingEvent { time_ns: answer.0, class, source_number: answer.1 & !NVRAM_SCAN_NUMBER_FLAG }
         };
         self.update_non_array_event_key();
         Some(event)
@@ -445,7 +453,7 @@ mod tests {
         let next = || {
             queue
                 .pop_event_until(limit)
-                .map(|TimingEvent { time_ns, class, subject_number: subject }| (time_ns, class, subject))
+                .map(|TimingEvent { time_ns, class, source_number: source }| (time_ns, class, source))
         };
         std::iter::from_fn(next).collect()
     }
@@ -521,8 +529,8 @@ mod tests {
                 if draw(3) == 0 {
                     let first = expected.iter().copied().flatten().min();
                     let next = queue.pop_event_until(u64::MAX).expect("one was set");
-                    assert_eq!(Some((next.time_ns, next.class as u8, next.subject_number)), first);
-                    expected[next.subject_number as usize] = None;
+                    assert_eq!(Some((next.time_ns, next.class as u8, next.source_number)), first);
+                    expected[next.source_number as usize] = None;
                 }
             }
         }

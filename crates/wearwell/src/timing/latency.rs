@@ -116,8 +116,9 @@ impl LatencyRecords {
         self.submitted_requests - 1
     }
 
-    /// Records a request that completes at its arrival, because timing is off. Returns the number of the request.
-    pub(super) fn record_untimed_request(&mut self, kind: RequestKind, arrival_ns: u64) -> u64 {
+    /// Records a request with latency 0: timing is off, so it completes at its arrival. Returns the number of the
+    /// request.
+    pub(super) fn record_zero_latency_request(&mut self, kind: RequestKind, arrival_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(arrival_ns);
         let number = self.take_next_request_number();
         self.record_completion(kind, number, arrival_ns, arrival_ns);

@@ -113,7 +113,7 @@ pub struct SuspensionOptions {
 }
 
 /// How the device schedules flash operations. The timeline engine has neither queues nor priorities. Of these options
-/// it uses only `has_independent_planes`, `gc_blocks_requests`, `controller_overhead_ns`, `delta_codec_units`,
+/// it uses only `has_independent_planes`, `uses_foreground_gc`, `controller_overhead_ns`, `delta_codec_units`,
 /// `nvram_line_read_ps`, `keeps_completions` and `is_open_loop`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
@@ -135,9 +135,9 @@ pub struct TimingOptions {
     /// are not suspended. The collection of a large block then delays reads until it ends. No drive does this, because
     /// reads need no free block.
     pub background_delays_reads: bool,
-    /// Whether GC is foreground GC: the operations of a request start only after the background operations in its list
+    /// Whether GC is foreground GC: a request's own operations start only after the background operations in its list
     /// have finished.
-    pub gc_blocks_requests: bool,
+    pub uses_foreground_gc: bool,
     /// Suspension of programs and erases for host reads; `None` if the flash cannot suspend. Needs `prioritises_reads`.
     pub suspension: Option<SuspensionOptions>,
     /// Whether adjacent queued operations of the same kind on different planes of one die run as one multi-plane
@@ -179,7 +179,7 @@ impl Default for TimingOptions {
             max_background_backlog_ops: u32::MAX,
             free_blocks: None,
             background_delays_reads: false,
-            gc_blocks_requests: false,
+            uses_foreground_gc: false,
             suspension: None,
             uses_multi_plane_ops: false,
             has_independent_planes: false,
@@ -279,14 +279,15 @@ impl ArrayLayout {
 /// Times that the controller and NVRAM take for a request in addition to its flash operations, nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ControllerWork {
-    /// Controller work of the request that can be done in parallel to that of other requests (hashing, encoding),
-    /// nanoseconds. Delays only this request.
-    pub parallel_work_ns: u64,
+    /// Controller work of the request (hashing, encoding) that runs in parallel to that of other requests, nanoseconds.
+    /// It delays only this request.
+    pub work_parallel_to_other_requests_ns: u64,
     /// Time of the request's stores to NVRAM, nanoseconds. There is one NVRAM, so the stores wait for those of other
     /// requests and for a running scan.
     pub nvram_store_ns: u64,
     /// Time to encode and decode the request's deltas, after its flash operations, nanoseconds. A part of
-    /// `parallel_work_ns`. If [`TimingOptions::delta_codec_units`] is set, requests wait for a free codec unit.
+    /// `work_parallel_to_other_requests_ns`. If [`TimingOptions::delta_codec_units`] is set, requests wait for a free
+    /// codec unit.
     pub delta_codec_work_ns: u64,
 }
 
@@ -295,12 +296,12 @@ pub struct ControllerWork {
 #[derive(Clone, Debug)]
 pub struct TimingEngine {
     /// The engine of the chosen timing mode.
-    engine: Engine,
+    engine: AnyTimingEngine,
 }
 
-/// The engine of the timing mode that was chosen.
+/// The timing engine of the chosen [`TimingMode`], with its state.
 #[derive(Clone, Debug)]
-enum Engine {
+enum AnyTimingEngine {
     /// No engine: requests complete at their arrival, and only their latencies of 0 are recorded.
     None(Box<latency::LatencyRecords>),
     /// The timeline engine: one next-free time per array and channel.
@@ -324,13 +325,15 @@ impl TimingEngine {
         let layout = ArrayLayout::new(geometry, options.has_independent_planes);
         let engine = match mode {
             TimingMode::None => {
-                Engine::None(Box::new(latency::LatencyRecords::new(options.keeps_completions)))
+                AnyTimingEngine::None(Box::new(latency::LatencyRecords::new(options.keeps_completions)))
             }
-            TimingMode::Timeline => Engine::Timeline(Box::new(TimelineEngine::new(&layout, flash, &options))),
+            TimingMode::Timeline => {
+                AnyTimingEngine::Timeline(Box::new(TimelineEngine::new(&layout, flash, &options)))
+            }
             TimingMode::Event if options.records_trace => {
-                Engine::Traced(Box::new(EventEngine::new(&layout, flash, options)))
+                AnyTimingEngine::Traced(Box::new(EventEngine::new(&layout, flash, options)))
             }
-            TimingMode::Event => Engine::Event(Box::new(EventEngine::new(&layout, flash, options))),
+            TimingMode::Event => AnyTimingEngine::Event(Box::new(EventEngine::new(&layout, flash, options))),
         };
         Self { engine }
     }
@@ -358,10 +361,10 @@ impl TimingEngine {
         ops: &[FlashOp],
     ) -> u64 {
         match &mut self.engine {
-            Engine::None(ledger) => ledger.record_untimed_request(kind, arrival_ns),
-            Engine::Timeline(engine) => engine.submit_request(kind, arrival_ns, work, ops),
-            Engine::Event(engine) => engine.submit_request(kind, arrival_ns, work, ops),
-            Engine::Traced(engine) => engine.submit_request(kind, arrival_ns, work, ops),
+            AnyTimingEngine::None(ledger) => ledger.record_zero_latency_request(kind, arrival_ns),
+            AnyTimingEngine::Timeline(engine) => engine.submit_request(kind, arrival_ns, work, ops),
+            AnyTimingEngine::Event(engine) => engine.submit_request(kind, arrival_ns, work, ops),
+            AnyTimingEngine::Traced(engine) => engine.submit_request(kind, arrival_ns, work, ops),
         }
     }
 
@@ -369,10 +372,10 @@ impl TimingEngine {
     /// whatever their causes.
     pub fn submit_background(&mut self, arrival_ns: u64, ops: &[FlashOp]) {
         match &mut self.engine {
-            Engine::None(ledger) => ledger.now_ns = ledger.now_ns.max(arrival_ns),
-            Engine::Timeline(engine) => engine.submit_background(arrival_ns, ops),
-            Engine::Event(engine) => engine.submit_background(arrival_ns, ops),
-            Engine::Traced(engine) => engine.submit_background(arrival_ns, ops),
+            AnyTimingEngine::None(ledger) => ledger.now_ns = ledger.now_ns.max(arrival_ns),
+            AnyTimingEngine::Timeline(engine) => engine.submit_background(arrival_ns, ops),
+            AnyTimingEngine::Event(engine) => engine.submit_background(arrival_ns, ops),
+            AnyTimingEngine::Traced(engine) => engine.submit_background(arrival_ns, ops),
         }
     }
 
@@ -383,10 +386,10 @@ impl TimingEngine {
     #[inline]
     pub fn outstanding_requests(&mut self) -> usize {
         match &mut self.engine {
-            Engine::None(_) => 0,
-            Engine::Timeline(engine) => engine.outstanding_requests(),
-            Engine::Event(engine) => engine.outstanding_requests(),
-            Engine::Traced(engine) => engine.outstanding_requests(),
+            AnyTimingEngine::None(_) => 0,
+            AnyTimingEngine::Timeline(engine) => engine.outstanding_requests(),
+            AnyTimingEngine::Event(engine) => engine.outstanding_requests(),
+            AnyTimingEngine::Traced(engine) => engine.outstanding_requests(),
         }
     }
 
@@ -399,10 +402,10 @@ impl TimingEngine {
     #[inline]
     pub fn run_to_next_completion_ns(&mut self) -> Option<u64> {
         match &mut self.engine {
-            Engine::None(_) => None,
-            Engine::Timeline(engine) => engine.run_to_next_completion_ns(),
-            Engine::Event(engine) => engine.run_to_next_completion_ns(),
-            Engine::Traced(engine) => engine.run_to_next_completion_ns(),
+            AnyTimingEngine::None(_) => None,
+            AnyTimingEngine::Timeline(engine) => engine.run_to_next_completion_ns(),
+            AnyTimingEngine::Event(engine) => engine.run_to_next_completion_ns(),
+            AnyTimingEngine::Traced(engine) => engine.run_to_next_completion_ns(),
         }
     }
 
@@ -411,10 +414,10 @@ impl TimingEngine {
     /// was one: from then on the device is idle.
     pub fn complete_requests_until(&mut self, to_ns: u64) -> bool {
         match &mut self.engine {
-            Engine::None(_) => true,
-            Engine::Timeline(engine) => engine.complete_requests_until(to_ns),
-            Engine::Event(engine) => engine.complete_requests_until(to_ns),
-            Engine::Traced(engine) => engine.complete_requests_until(to_ns),
+            AnyTimingEngine::None(_) => true,
+            AnyTimingEngine::Timeline(engine) => engine.complete_requests_until(to_ns),
+            AnyTimingEngine::Event(engine) => engine.complete_requests_until(to_ns),
+            AnyTimingEngine::Traced(engine) => engine.complete_requests_until(to_ns),
         }
     }
 
@@ -422,20 +425,20 @@ impl TimingEngine {
     #[inline]
     pub fn now_ns(&self) -> u64 {
         match &self.engine {
-            Engine::None(ledger) => ledger.now_ns,
-            Engine::Timeline(engine) => engine.now_ns(),
-            Engine::Event(engine) => engine.now_ns(),
-            Engine::Traced(engine) => engine.now_ns(),
+            AnyTimingEngine::None(ledger) => ledger.now_ns,
+            AnyTimingEngine::Timeline(engine) => engine.now_ns(),
+            AnyTimingEngine::Event(engine) => engine.now_ns(),
+            AnyTimingEngine::Traced(engine) => engine.now_ns(),
         }
     }
 
     /// Completes all flash operations, background work included. Returns the time of the last event, nanoseconds.
     pub fn run_to_completion_ns(&mut self) -> u64 {
         match &mut self.engine {
-            Engine::None(ledger) => ledger.now_ns,
-            Engine::Timeline(engine) => engine.run_to_completion_ns(),
-            Engine::Event(engine) => engine.run_to_completion_ns(),
-            Engine::Traced(engine) => engine.run_to_completion_ns(),
+            AnyTimingEngine::None(ledger) => ledger.now_ns,
+            AnyTimingEngine::Timeline(engine) => engine.run_to_completion_ns(),
+            AnyTimingEngine::Event(engine) => engine.run_to_completion_ns(),
+            AnyTimingEngine::Traced(engine) => engine.run_to_completion_ns(),
         }
     }
 
@@ -455,17 +458,17 @@ impl TimingEngine {
     /// submission). Empty unless [`TimingOptions::keeps_completions`] is set.
     pub fn take_completions(&mut self) -> Vec<Completion> {
         match &mut self.engine {
-            Engine::None(ledger) => ledger.take_completions(),
-            Engine::Timeline(engine) => engine.latency_records_mut().take_completions(),
-            Engine::Event(engine) => engine.latency_records_mut().take_completions(),
-            Engine::Traced(engine) => engine.latency_records_mut().take_completions(),
+            AnyTimingEngine::None(ledger) => ledger.take_completions(),
+            AnyTimingEngine::Timeline(engine) => engine.latency_records_mut().take_completions(),
+            AnyTimingEngine::Event(engine) => engine.latency_records_mut().take_completions(),
+            AnyTimingEngine::Traced(engine) => engine.latency_records_mut().take_completions(),
         }
     }
 
     /// Sets the flash pages on which the operations that are submitted next are executed. Does nothing unless the
     /// engine records single operations ([`TimingOptions::records_trace`]).
     pub fn set_pages_of_next_ops(&mut self, places: &[FlashOpPage]) {
-        if let Engine::Traced(engine) = &mut self.engine {
+        if let AnyTimingEngine::Traced(engine) = &mut self.engine {
             engine.op_observer_mut().set_pages_of_next_ops(places);
         }
     }
@@ -474,8 +477,10 @@ impl TimingEngine {
     /// unless the engine is [`TimingMode::Event`] and [`TimingOptions::records_trace`] is set.
     pub fn take_trace(&mut self) -> TimingTrace {
         match &mut self.engine {
-            Engine::Traced(engine) => engine.op_observer_mut().take_trace(),
-            Engine::None(_) | Engine::Timeline(_) | Engine::Event(_) => TimingTrace::default(),
+            AnyTimingEngine::Traced(engine) => engine.op_observer_mut().take_trace(),
+            AnyTimingEngine::None(_) | AnyTimingEngine::Timeline(_) | AnyTimingEngine::Event(_) => {
+                TimingTrace::default()
+            }
         }
     }
 
@@ -484,40 +489,40 @@ impl TimingEngine {
     /// suspended.
     pub fn array_busy_ns(&self) -> Vec<u64> {
         match &self.engine {
-            Engine::None(_) => Vec::new(),
-            Engine::Timeline(engine) => engine.array_busy_ns(),
-            Engine::Event(engine) => engine.array_busy_ns(),
-            Engine::Traced(engine) => engine.array_busy_ns(),
+            AnyTimingEngine::None(_) => Vec::new(),
+            AnyTimingEngine::Timeline(engine) => engine.array_busy_ns(),
+            AnyTimingEngine::Event(engine) => engine.array_busy_ns(),
+            AnyTimingEngine::Traced(engine) => engine.array_busy_ns(),
         }
     }
 
     /// Returns the time that each channel has spent on transfers so far, nanoseconds.
     pub fn channel_busy_ns(&self) -> Vec<u64> {
         match &self.engine {
-            Engine::None(_) => Vec::new(),
-            Engine::Timeline(engine) => engine.channel_busy_ns(),
-            Engine::Event(engine) => engine.channel_busy_ns(),
-            Engine::Traced(engine) => engine.channel_busy_ns(),
+            AnyTimingEngine::None(_) => Vec::new(),
+            AnyTimingEngine::Timeline(engine) => engine.channel_busy_ns(),
+            AnyTimingEngine::Event(engine) => engine.channel_busy_ns(),
+            AnyTimingEngine::Traced(engine) => engine.channel_busy_ns(),
         }
     }
 
     /// Returns the number of flash operations completed so far (timeline engine: booked so far).
     pub fn completed_ops(&self) -> u64 {
         match &self.engine {
-            Engine::None(_) => 0,
-            Engine::Timeline(engine) => engine.completed_ops(),
-            Engine::Event(engine) => engine.completed_ops(),
-            Engine::Traced(engine) => engine.completed_ops(),
+            AnyTimingEngine::None(_) => 0,
+            AnyTimingEngine::Timeline(engine) => engine.completed_ops(),
+            AnyTimingEngine::Event(engine) => engine.completed_ops(),
+            AnyTimingEngine::Traced(engine) => engine.completed_ops(),
         }
     }
 
     /// Returns the latencies of completed requests, which every engine records.
     fn request_latencies(&self) -> &latency::LatencyRecords {
         match &self.engine {
-            Engine::None(ledger) => ledger,
-            Engine::Timeline(engine) => engine.latency_records(),
-            Engine::Event(engine) => engine.latency_records(),
-            Engine::Traced(engine) => engine.latency_records(),
+            AnyTimingEngine::None(ledger) => ledger,
+            AnyTimingEngine::Timeline(engine) => engine.latency_records(),
+            AnyTimingEngine::Event(engine) => engine.latency_records(),
+            AnyTimingEngine::Traced(engine) => engine.latency_records(),
         }
     }
 }

@@ -14,7 +14,8 @@ use crate::operation::FlashOp;
 /// One unfinished scan of NVRAM, by which GC searches for the referrers of a victim block.
 #[derive(Clone, Debug)]
 pub(super) struct NvramScan {
-    /// The scan as it is in the list of flash operations: its number of lines, and its victim's first plane.
+    /// The scan as an entry of the submitted list of flash operations: the number of NVRAM lines that it reads, and the
+    /// first plane of its victim.
     pub(super) scan_op: FlashOp,
     /// Arrays (dies or planes) that hold the victim block for which the scan searches.
     pub(super) victim_arrays: Vec<u32>,
@@ -24,8 +25,9 @@ pub(super) struct NvramScan {
     pub(super) pending_ops: u32,
     /// Head of the linked list of operations held back until the scan of NVRAM ends, latest first.
     pub(super) held_ops_list_head: u32,
-    /// Whether the time of the scan is booked on the NVRAM.
-    pub(super) is_scan_time_booked: bool,
+    /// Whether the scan has its period on the NVRAM already: it is running, or starts when earlier uses of the NVRAM
+    /// end.
+    pub(super) is_booked_on_nvram: bool,
 }
 
 /// All unfinished scans of NVRAM.
@@ -46,7 +48,7 @@ impl NvramScans {
             request_slot: request,
             pending_ops: 0,
             held_ops_list_head: END_OF_LIST,
-            is_scan_time_booked: false,
+            is_booked_on_nvram: false,
         });
         let free = self.scans_by_number.iter().position(Option::is_none);
         let slot = free.unwrap_or(self.scans_by_number.len());
@@ -75,7 +77,7 @@ impl NvramScans {
     pub(super) fn can_book_scan(&mut self, number: u32) -> bool {
         let &mut NvramScan {
             pending_ops: pending,
-            is_scan_time_booked: is_booked,
+            is_booked_on_nvram: is_booked,
             victim_arrays: ref arrays,
             ..
         } = self.get_mut(number);

@@ -21,7 +21,7 @@ pub(super) const NVRAM_SCAN_QUEUE_INDEX: u8 = 3;
 /// How the completion of a flash operation affects the host request in whose list it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum OpRole {
+pub(super) enum OpEffectOnRequest {
     /// No host request waits for the operation (background work).
     Background,
     /// The host request completes only after the operation.
@@ -35,18 +35,18 @@ pub(super) enum OpRole {
 pub(super) struct QueuedOp {
     /// Head of the linked list of operations that wait until this operation has completed, latest first.
     pub(super) unqueued_ops_list_head: u32,
-    /// Slot number of the host request that waits for this operation. In background work ([`OpRole::Background`]), for
-    /// which no request waits, instead the number of further operations in this queue entry: alternate programs and
-    /// reads of a series of copies.
-    pub(super) request_slot_or_further_ops: u32,
+    /// Slot number of the host request that waits for this operation. In background work
+    /// ([`OpEffectOnRequest::Background`]), for which no request waits, instead the number of operations in this queue
+    /// entry after its next one: alternate programs and reads of a series of copies.
+    pub(super) request_slot_or_copy_ops_after_first: u32,
     /// Time of the operation's transfer on the channel, nanoseconds; saturates at 4.29 s.
     pub(super) transfer_ns: u32,
     /// Number of the operation in the order in which the FTL issued all operations, modulo 2^32.
     pub(super) issue_number: u32,
-    /// Kind of the operation; of a series of copies, of the operation that is next.
+    /// Kind of the operation. For a series of copies: kind of the next operation in it, a read or a program.
     pub(super) kind: OpKind,
     /// How the completion of the operation affects its host request.
-    pub(super) role: OpRole,
+    pub(super) effect_on_request: OpEffectOnRequest,
     /// Number of the operation's plane within its die, modulo 64.
     pub(super) plane_in_die: u8,
 }
@@ -55,22 +55,22 @@ impl QueuedOp {
     /// Entry without content, which fills unused places of a queue.
     const EMPTY: Self = Self {
         unqueued_ops_list_head: END_OF_LIST,
-        request_slot_or_further_ops: 0,
+        request_slot_or_copy_ops_after_first: 0,
         transfer_ns: 0,
         issue_number: 0,
         kind: OpKind::Erase,
-        role: OpRole::Background,
+        effect_on_request: OpEffectOnRequest::Background,
         plane_in_die: 0,
     };
 
-    /// Placeholder for the operation in an [`UnqueuedOp`] that stands for a scan of NVRAM.
-    pub(super) const SCAN_PLACEHOLDER: Self = Self::EMPTY;
+    /// Dummy operation that an [`UnqueuedOp`] holds if it represents a scan of NVRAM instead of a flash operation.
+    pub(super) const NVRAM_SCAN_PLACEHOLDER_OP: Self = Self::EMPTY;
 
     /// Returns the queue entry for a series of background copies of `count` pages within one array: read, program,
     /// read, program, ..
     pub(super) fn copy_series(count: u32, transfer_ns: u32, issue_number: u32) -> Self {
         Self {
-            request_slot_or_further_ops: 2 * count - 1,
+            request_slot_or_copy_ops_after_first: 2 * count - 1,
             transfer_ns,
             issue_number,
             kind: OpKind::Read,
@@ -87,27 +87,31 @@ impl QueuedOp {
     /// Whether neither a host request nor another operation waits for this operation.
     #[inline(always)]
     pub(super) fn has_no_waiting_request_or_op(&self) -> bool {
-        self.role == OpRole::Background && self.unqueued_ops_list_head == END_OF_LIST
+        self.effect_on_request == OpEffectOnRequest::Background && self.unqueued_ops_list_head == END_OF_LIST
     }
 
-    /// Returns the number of operations in this queue entry after the first. Greater than 0 only for a series of copies
-    /// (alternate reads and programs).
+    /// Returns the number of operations that remain in this queue entry after its next one. Greater than 0 only for a
+    /// series of copies (alternate reads and programs).
     #[inline(always)]
-    pub(super) fn further_ops_of_series(&self) -> u32 {
-        if self.role == OpRole::Background { self.request_slot_or_further_ops } else { 0 }
+    pub(super) fn copy_ops_after_first(&self) -> u32 {
+        if self.effect_on_request == OpEffectOnRequest::Background {
+            self.request_slot_or_copy_ops_after_first
+        } else {
+            0
+        }
     }
 
     /// Advances the queue entry of a series of copies to its next operation: from a read to its program, or to the next
     /// read.
     #[inline(always)]
     fn advance_copy_series(&mut self) {
-        self.request_slot_or_further_ops -= 1;
-        self.toggle_copy_kind();
+        self.request_slot_or_copy_ops_after_first -= 1;
+        self.toggle_between_read_and_program();
     }
 
     /// Changes the kind of the entry's next operation from read to program, or from program to read.
     #[inline(always)]
-    fn toggle_copy_kind(&mut self) {
+    fn toggle_between_read_and_program(&mut self) {
         self.kind = if self.kind == OpKind::Read { OpKind::Program } else { OpKind::Read };
     }
 }
@@ -159,7 +163,7 @@ impl OpQueue {
 
     /// Returns the number of erases among the queued operations.
     #[inline(always)]
-    pub(super) fn erase_count(&self) -> u32 {
+    pub(super) fn queued_erase_count(&self) -> u32 {
         self.queued_erases
     }
 
@@ -188,7 +192,7 @@ impl OpQueue {
 
     /// Returns the number of flash operations in the entries before position `index`.
     pub(super) fn op_count_before(&self, index: u32) -> u32 {
-        (0..index).map(|at| 1 + self.entry_at(at).further_ops_of_series()).sum()
+        (0..index).map(|at| 1 + self.entry_at(at).copy_ops_after_first()).sum()
     }
 
     /// Returns the position of the queue's last entry, which must exist, for use with [`OpQueue::entry_at`].
@@ -208,7 +212,7 @@ impl OpQueue {
     /// Appends an operation, or a series of copies, to the queue.
     #[inline(always)]
     pub(super) fn push(&mut self, op: QueuedOp) {
-        self.queued_ops += 1 + op.further_ops_of_series();
+        self.queued_ops += 1 + op.copy_ops_after_first();
         self.queued_erases += u32::from(op.kind == OpKind::Erase);
         if self.entry_count == 0 {
             self.front = op;
@@ -261,7 +265,7 @@ impl OpQueue {
     pub(super) fn pop(&mut self) -> QueuedOp {
         let mut op = self.front;
         self.queued_ops -= 1;
-        if op.further_ops_of_series() > 0 {
+        if op.copy_ops_after_first() > 0 {
             // Operations that wait for a series wait for its last operation.
             op.unqueued_ops_list_head = END_OF_LIST;
             self.front.advance_copy_series();
@@ -280,15 +284,15 @@ impl OpQueue {
     #[inline(always)]
     pub(super) fn pop_page_copy(&mut self) {
         self.queued_ops -= 2;
-        self.front.request_slot_or_further_ops -= 2;
+        self.front.request_slot_or_copy_ops_after_first -= 2;
     }
 
     /// Puts the operation that [`Self::pop`] removed last back to the front of the queue. The operation must belong to
     /// a series of copies (alternate reads and programs in one entry) that still has further operations.
     pub(super) fn undo_pop(&mut self) {
         self.queued_ops += 1;
-        self.front.request_slot_or_further_ops += 1;
-        self.front.toggle_copy_kind();
+        self.front.request_slot_or_copy_ops_after_first += 1;
+        self.front.toggle_between_read_and_program();
     }
 
     /// Moves the first entry of the ring buffer to the front of the queue.
@@ -324,7 +328,7 @@ pub(super) struct UnqueuedOp {
     pub(super) next_unqueued_op: u32,
 }
 
-/// Storage of flash operations that cannot be queued yet, as linked lists.
+/// Store of flash operations that cannot be queued yet, as linked lists.
 #[derive(Clone, Debug)]
 pub(super) struct UnqueuedOps {
     /// Waiting operations, by slot number; free slots are linked to a list.
@@ -334,7 +338,7 @@ pub(super) struct UnqueuedOps {
 }
 
 impl UnqueuedOps {
-    /// Creates a storage without operations.
+    /// Creates an empty store of flash operations that are in no queue.
     pub(super) fn new() -> Self {
         Self { unqueued_op_slots: Vec::new(), first_free_slot: END_OF_LIST }
     }

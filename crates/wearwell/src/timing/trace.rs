@@ -5,8 +5,8 @@
 //! compiled twice.
 //!
 //! A queued operation has no room for an identity ([`super::op_queue`]), so [`OpTracer`] mirrors the queues: for each
-//! queue of each array the numbers of its operations, in the same order. It follows operations that are held back by
-//! their place in the slab of waiters.
+//! queue of each array, it stores the numbers of the queued operations, in the same order. An operation that is held
+//! back is identified by its slot among the operations that cannot be queued yet.
 //!
 //! Invariant: the front of a mirrored queue is the front of the queue, because every operation is queued, started and
 //! removed in the same step in both.
@@ -36,27 +36,32 @@ pub(super) trait TimingObserver: Clone + Debug {
     /// Called when a list of flash operations is submitted at time `now_ns`: by the host request with this number, or
     /// in the background if `request` is `None`.
     fn on_ops_submitted(&mut self, _request: Option<u64>, _now_ns: u64, _ops: &[FlashOp]) {}
-    /// Called when the next flash operation of the submitted list is admitted: it will be queued, or held back.
+    /// Called when the engine takes the next flash operation from the submitted list. It will then queue the operation
+    /// or hold it back.
     fn on_op_admitted(&mut self, _op: &FlashOp) {}
-    /// Called when the flash operation that was admitted joins a queue at its end, as an entry of `count` operations.
+    /// Called when the operation that was taken last from the submitted list is appended to a queue. The new queue
+    /// entry has `count` operations.
     fn on_op_queued(&mut self, _queue: ArrayAndQueueIndex, _count: u32) {}
-    /// Called when the flash operation that was released joins a queue after its first `ops_before` operations, as an
-    /// entry of `count` operations.
+    /// Called when a flash operation that was held back is inserted into a queue, after `ops_before` other operations.
+    /// The new queue entry has `count` operations.
     fn on_op_inserted(&mut self, _queue: ArrayAndQueueIndex, _count: u32, _ops_before: u32) {}
-    /// Called when the flash operation that was just admitted is held back, because it waits for another operation. It
-    /// is stored in slot `unqueued_op_slot` of the waiting operations.
+    /// Called when the operation that was taken last from the submitted list is held back, because it waits for another
+    /// operation. It is stored in slot `unqueued_op_slot` of the waiting operations.
     fn on_op_held(&mut self, _unqueued_op_slot: u32) {}
-    /// Called when the operation has ended for which a held operation waited, before the held one joins the queue of
-    /// its array. `unqueued_op_slot` is the slot in which it was stored.
-    fn on_op_released(&mut self, _unqueued_op_slot: u32) {}
+    /// Called when a held-back operation need not wait any more, before it joins the queue of its array.
+    /// `unqueued_op_slot` is the slot in which it was stored.
+    fn on_held_op_released(&mut self, _unqueued_op_slot: u32) {}
     /// Called when the first `count` flash operations of an array's queue start (an array is a die, or a plane that
     /// works independently).
     fn on_ops_started(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
-    /// Called when the flash operation `member` positions after the front of a queue is given the channel for a period.
+    /// Called when a flash operation of a queue is given the channel for a period. `member` is the operation's position
+    /// after the front of the queue.
     fn on_op_given_channel(&mut self, _queue: ArrayAndQueueIndex, _member: u8, _span: TimeSpanNs) {}
-    /// Called when the first `count` operations of an array's queue, a program or erase, are suspended for host reads.
+    /// Called when a program or erase is suspended for host reads. Its operations (several in a multi-plane group) are
+    /// the first `count` of the array's queue.
     fn on_ops_suspended(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
-    /// Called when the first `count` operations of an array's queue, a suspended program or erase, are resumed.
+    /// Called when a suspended program or erase is resumed. Its operations (several in a multi-plane group) are the
+    /// first `count` of the array's queue.
     fn on_ops_resumed(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
     /// Called when the first flash operation of an array's queue ends and leaves the queue.
     fn on_op_ended(&mut self, _queue: ArrayAndQueueIndex, _now_ns: u64) {}
@@ -145,8 +150,8 @@ pub(super) struct OpTracer {
     next_op_number: u64,
     /// Number of flash operations submitted so far.
     submitted_op_count: u64,
-    /// Pages on which the operations that are submitted next are executed, in their order; empty if the driver gave
-    /// none.
+    /// Flash pages of the operations that are submitted next, in the order of these operations; empty if the driver
+    /// gave none.
     pages_of_next_ops: Vec<FlashOpPage>,
     /// Operations, requests and scans that ended since the trace was last taken.
     finished_trace: TimingTrace,
@@ -233,7 +238,7 @@ impl TimingObserver for OpTracer {
         self.held_op_numbers.insert(unqueued_op_slot, self.current_op_number);
     }
 
-    fn on_op_released(&mut self, unqueued_op_slot: u32) {
+    fn on_held_op_released(&mut self, unqueued_op_slot: u32) {
         self.current_op_number =
             self.held_op_numbers.remove(&unqueued_op_slot).expect("what is released was held");
     }

@@ -8,29 +8,29 @@
 //!
 //! Invariant: no time in the unsorted list is before one in the sorted list.
 
-/// Minimum number of completion times that are moved at once from the unsorted to the sorted list (all of them, if
-/// there are fewer).
-const MIN_COMPLETIONS_PER_REFILL: usize = 64;
+/// Minimum number of completion times that one refill moves from the unsorted to the sorted list (all of them, if there
+/// are fewer).
+const MIN_COMPLETIONS_PER_SORTED_LIST_REFILL: usize = 64;
 
-/// Completion times of unfinished requests, the earliest ones sorted.
+/// Completion times of unfinished requests. Only the earliest times are kept sorted.
 #[derive(Clone, Default, Debug)]
 pub(super) struct UnfinishedRequests {
     /// The earliest completion times of unfinished requests, sorted in descending order.
     sorted_earliest_completions_ns: Vec<u64>,
-    /// Later completion times of unfinished requests, unsorted; none is before one of the sorted times.
-    unsorted_later_completions_ns: Vec<u64>,
+    /// The other completion times of unfinished requests, unsorted; none is before one of the sorted times.
+    unsorted_remaining_completions_ns: Vec<u64>,
 }
 
 impl UnfinishedRequests {
     /// Returns the number of unfinished requests.
     pub(super) fn len(&self) -> usize {
-        self.sorted_earliest_completions_ns.len() + self.unsorted_later_completions_ns.len()
+        self.sorted_earliest_completions_ns.len() + self.unsorted_remaining_completions_ns.len()
     }
 
     /// Removes all completion times.
     pub(super) fn clear(&mut self) {
         self.sorted_earliest_completions_ns.clear();
-        self.unsorted_later_completions_ns.clear();
+        self.unsorted_remaining_completions_ns.clear();
     }
 
     /// Adds the completion time of an unfinished request, nanoseconds.
@@ -42,7 +42,7 @@ impl UnfinishedRequests {
                     self.sorted_earliest_completions_ns.partition_point(|&other| other > completed_at_ns);
                 self.sorted_earliest_completions_ns.insert(later, completed_at_ns);
             }
-            _ => self.unsorted_later_completions_ns.push(completed_at_ns),
+            _ => self.unsorted_remaining_completions_ns.push(completed_at_ns),
         }
     }
 
@@ -67,12 +67,12 @@ impl UnfinishedRequests {
     /// Moves the earliest completion times from the unsorted to the sorted list. An eighth of the times is moved, so
     /// that a long list is not scanned too often.
     fn refill_sorted_completions(&mut self) {
-        let count = self.unsorted_later_completions_ns.len();
-        let stay = count - (count / 8).max(MIN_COMPLETIONS_PER_REFILL).min(count);
+        let count = self.unsorted_remaining_completions_ns.len();
+        let stay = count - (count / 8).max(MIN_COMPLETIONS_PER_SORTED_LIST_REFILL).min(count);
         if stay > 0 {
-            self.unsorted_later_completions_ns.select_nth_unstable_by(stay, |a, b| b.cmp(a));
+            self.unsorted_remaining_completions_ns.select_nth_unstable_by(stay, |a, b| b.cmp(a));
         }
-        self.sorted_earliest_completions_ns.extend(self.unsorted_later_completions_ns.drain(stay..));
+        self.sorted_earliest_completions_ns.extend(self.unsorted_remaining_completions_ns.drain(stay..));
         self.sorted_earliest_completions_ns.sort_unstable_by(|a, b| b.cmp(a));
     }
 }

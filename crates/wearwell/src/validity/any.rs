@@ -1,5 +1,5 @@
-//! The validity store of a device (which data pages are invalid), chosen when the device is built, and the operations
-//! that recovery needs of every kind.
+//! A validity store of any kind: the record of which data pages of a device are invalid, of the kind that is chosen
+//! when the device is built. Also the operations that recovery needs of every kind.
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
@@ -10,7 +10,7 @@ use super::{
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
 use crate::nand::{Nand, Oob};
-use crate::store::Store;
+use crate::store::FlashPageStore;
 
 /// Choice of how a device records which of its data pages are valid, in RAM or on flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -58,7 +58,7 @@ impl AnyValidityStore {
     /// # Errors
     /// [`Error::InvalidOptions`](crate::Error::InvalidOptions) if flash pages are too small for the validity store.
     pub(crate) fn new<N: Nand>(
-        store: &Store<N>,
+        store: &FlashPageStore<N>,
         logical_pages: u32,
         kind: ValidityStoreKind,
     ) -> Result<Self> {
@@ -88,63 +88,74 @@ impl AnyValidityStore {
         match self {
             Self::Ram(_) | Self::Bitmap(_) => 1,
             Self::Log(log) => log.entries_per_log_page(),
-            Self::Gecko(gecko) => gecko.reports_per_flush(),
+            Self::Gecko(gecko) => gecko.validity_reports_per_flush(),
         }
     }
 
     /// Returns the sequence number up to which the record of invalid pages is durable: every page invalidated while
-    /// [`Store::last_sequence`] was at most this number is recorded on flash. Recovery has to find those invalidated
-    /// later.
+    /// [`FlashPageStore::last_sequence`] was at most this number is recorded on flash. Recovery has to find those
+    /// invalidated later.
     #[inline]
     pub(crate) fn durable_until_sequence(&self) -> u64 {
         match self {
             Self::Ram(_) | Self::Bitmap(_) => 0,
-            Self::Log(log) => log.durable_before_sequence().saturating_sub(1),
+            Self::Log(log) => log.reports_durable_before_sequence().saturating_sub(1),
             Self::Gecko(gecko) => gecko.durable_until_sequence(),
         }
     }
 
-    /// Discards, in a recovery, what the record of invalid pages has on flash of reports that this recovery is about to
-    /// repeat. Called once blocks are reported as opened, before any page is reported as invalid.
+    /// During recovery, discards the newest pages of the validity log whose reports of invalid pages this recovery will
+    /// make again. Called once blocks are reported as opened, before any page is reported as invalid.
     ///
     /// # Errors
     /// Any error of the flash.
-    pub(crate) fn drop_reports_to_be_repeated<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    pub(crate) fn drop_invalid_page_reports_to_be_repeated<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+    ) -> Result<()> {
         match self {
             Self::Ram(_) | Self::Bitmap(_) | Self::Gecko(_) => Ok(()),
             Self::Log(log) => log.drop_useless_newest_pages(io),
         }
     }
 
-    /// Executes deferred writes of the record of invalid pages while a device is built directly in a given state
-    /// (without executing host writes). A bitmap on flash is written only when many invalid pages wait for their bits,
-    /// so that its pages are not written again and again.
-    pub(crate) fn write_deferred_during_device_setup<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    /// Writes the record of invalid pages to flash, as far as its writes were deferred, while a device is built
+    /// directly in a given state (without executing host writes). A bitmap on flash is written only when many invalid
+    /// pages wait for their bits, so that its pages are not written again and again.
+    pub(crate) fn write_deferred_validity_during_device_setup<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+    ) -> Result<()> {
         /// Minimum number of invalid pages, waiting in RAM for their bits in the bitmap on flash, at which a bitmap
         /// page is written with the bits of all that wait for it. Each write searches all waiting pages.
         const MIN_WAITING_PAGES_PER_BITMAP_WRITE: usize = 1 << 14;
         match self {
             Self::Ram(_) | Self::Gecko(_) => Ok(()),
-            Self::Bitmap(bitmap) if bitmap.waiting_report_count() < MIN_WAITING_PAGES_PER_BITMAP_WRITE => {
+            Self::Bitmap(bitmap)
+                if bitmap.waiting_invalid_page_count() < MIN_WAITING_PAGES_PER_BITMAP_WRITE =>
+            {
                 Ok(())
             }
             Self::Bitmap(bitmap) => bitmap.write_back_step(io).map(drop),
-            Self::Log(_) => self.write_all_deferred(io),
+            Self::Log(_) => self.write_all_deferred_validity_pages(io),
         }
     }
 
     /// Writes all records of invalid pages from RAM to flash, at the end of the construction of a device. Logarithmic
     /// Gecko writes all of them as one sorted run.
-    pub(crate) fn write_records_after_device_setup<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    pub(crate) fn write_records_after_device_setup<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+    ) -> Result<()> {
         if let Self::Bitmap(bitmap) = self {
             while bitmap.write_back_step(io)? {}
         }
-        self.write_all_deferred(io)
+        self.write_all_deferred_validity_pages(io)
     }
 
-    /// Executes all deferred writes of the record of invalid pages, until none is left.
-    fn write_all_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        while self.write_deferred_validity_step(io)? {}
+    /// Writes all flash pages of the record of invalid pages whose writes were deferred.
+    fn write_all_deferred_validity_pages<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+        while self.execute_next_deferred_validity_write(io)? {}
         Ok(())
     }
 
@@ -156,14 +167,14 @@ impl AnyValidityStore {
             Self::Ram(_) => false,
             Self::Bitmap(bitmap) => bitmap.has_unwritten_records(),
             Self::Log(log) => log.has_unwritten_records(),
-            Self::Gecko(gecko) => gecko.unflushed_report_count() > 0,
+            Self::Gecko(gecko) => gecko.unflushed_validity_report_count() > 0,
         }
     }
 
     /// Writes the buffered records of invalid pages to flash although they do not fill a page. Logarithmic Gecko only
     /// requests the write. A page may be written even without new records, because it advances
     /// [`AnyValidityStore::durable_until_sequence`], which recovery reads from flash.
-    pub(crate) fn flush_validity_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    pub(crate) fn flush_validity_buffer<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
         match self {
             Self::Ram(_) => Ok(()),
             Self::Bitmap(bitmap) => bitmap.write_back_step(io).map(drop),
@@ -180,7 +191,7 @@ impl AnyValidityStore {
     /// data.
     pub(crate) fn recover<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         pages: &[(Ppn, Oob)],
         opened_at: impl Fn(BlockId) -> u64,
     ) -> Result<()> {
@@ -198,7 +209,7 @@ impl AnyValidityStore {
     /// record of invalid pages at most once. Does nothing for a bitmap in RAM.
     pub(crate) fn for_each_block_with_invalid_pages<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         each: impl FnMut(BlockId, &[u64]),
     ) -> Result<()> {
         match_ram_or_flash!(self, store => store.for_each_block_with_invalid_pages(io, each), in RAM _bitmap => Ok(()))
@@ -223,7 +234,7 @@ impl ValidityStore for AnyValidityStore {
 
     fn append_valid_pages<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         out: &mut Vec<Ppn>,
     ) -> Result<()> {
@@ -235,8 +246,8 @@ impl ValidityStore for AnyValidityStore {
     }
 
     #[inline(always)]
-    fn write_deferred_validity_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        match_ram_or_flash!(self, store => store.write_deferred_validity_step(io), in RAM _bitmap => Ok(false))
+    fn execute_next_deferred_validity_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+        match_ram_or_flash!(self, store => store.execute_next_deferred_validity_write(io), in RAM _bitmap => Ok(false))
     }
 
     fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
@@ -250,8 +261,8 @@ impl ValidityStore for AnyValidityStore {
     }
 
     #[inline]
-    fn max_pages_per_deferred_step(&self) -> u32 {
-        match_ram_or_flash!(self, store => store.max_pages_per_deferred_step(), in RAM _bitmap => 0)
+    fn max_page_writes_per_deferred_step(&self) -> u32 {
+        match_ram_or_flash!(self, store => store.max_page_writes_per_deferred_step(), in RAM _bitmap => 0)
     }
 
     fn max_metadata_pages(&self) -> u64 {

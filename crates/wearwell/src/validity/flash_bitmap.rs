@@ -8,24 +8,24 @@
 //!
 //! Key decisions and their price:
 //!
-//! - Reports of invalid pages wait in RAM until [`ValidityStore::write_deferred_validity_step`] applies them, one per
-//!   call: the cost that the papers state. With [`FlashBitmapOptions::batches_updates`] one write applies all waiting
-//!   reports of its bitmap page.
-//! - Opening a block costs no flash operation, though the block's bits must become 0: RAM holds one flag per block that
-//!   its bits on flash are *void*, and the next write of their bitmap page zeroes them. The papers count no operation
-//!   for it (`GeckoFTL` prices the bitmap at 1 + 1/δ per update, all of it updates) and name no memory. The flags take
-//!   1/16 of what the table of valid counts takes at two bytes per block: 0.5 MiB on 2 TiB of 128-page blocks, in
-//!   addition to a directory of 0.06 MiB.
-//! - RAM is volatile and there is no log: waiting reports and void flags survive a power cut only because a battery
-//!   writes them ([`FlashBitmap::write_back_step`]). Without it a reopened block would get its old bits back and lose
-//!   data.
+//! - Reports of invalid pages wait in RAM until [`ValidityStore::execute_next_deferred_validity_write`] applies them,
+//!   one per call: the cost that the papers state. With [`FlashBitmapOptions::batches_updates`] one write applies all
+//!   waiting reports of its bitmap page.
+//! - Opening a block costs no flash operation, though the block's bits must become 0. For each block, RAM holds a flag
+//!   that its bits on flash are *obsolete*, and the next write of their bitmap page zeroes them. The papers count no
+//!   operation for the opening of a block: `GeckoFTL` states a cost of 1 + 1/δ per update of the bitmap, where a flash
+//!   write costs δ reads, and the only updates are reports of invalid pages. They name no memory for it either. The
+//!   flags take 1/16 of what the table of valid counts takes at two bytes per block: 0.5 MiB on 2 TiB of 128-page
+//!   blocks, in addition to a directory of 0.06 MiB.
+//! - RAM is volatile and there is no log: invalid pages that wait for their bits, and the flags of obsolete bits,
+//!   survive a power cut only because a battery lasts until they are written ([`FlashBitmap::write_back_step`]).
+//!   Without it a reopened block would get its old bits back and lose data.
 //!
 //! Layout: all bits of a block are in one bitmap page, so that a query is one read. A block with more pages than a
 //! bitmap page has bits takes several bitmap pages of its own. The bits of a bitmap page after the last whole block are
 //! not used. The owner in the OOB is the number of the bitmap page. A bitmap page that was never written holds zeros.
 //!
-//! Invariant: a page is invalid if its bit is set in a slot (a block's range of bits) that is not void, or if its
-//! report waits.
+//! Invariant: a page is invalid if its bit on flash is set and not obsolete, or if the page waits in RAM for its bit.
 
 use std::collections::VecDeque;
 
@@ -37,7 +37,7 @@ use crate::error::Result;
 use crate::events::MetadataWriteReason;
 use crate::nand::{Geometry, Nand, Oob};
 use crate::operation::Cause;
-use crate::store::{Store, Stream};
+use crate::store::{FlashPageStore, Stream};
 
 /// Bytes of RAM per page of the validity bitmap on flash: the directory stores the PPN of each.
 const DIRECTORY_ENTRY_BYTES: u64 = 4;
@@ -69,19 +69,21 @@ pub struct FlashBitmap {
     /// Number of pages of a block (erase unit of the FTL).
     block_pages: u32,
     /// Divider by the number of pages of a block, which turns a PPN into a block number.
-    block_pages_divider: Divider,
-    /// Bits per slot. A slot holds the validity bits of one block, or of one part of a block if a block has more pages
+    pages_per_block_divider: Divider,
+    /// Validity bits per block part. A part is a whole block, unless a block has more pages than a bitmap page has
+    /// bits.
+    validity_bits_per_block_part: u32,
+    /// Number of parts into which the validity bits of a block are cut: more than one only if a block has more pages
     /// than a bitmap page has bits.
-    validity_bits_per_slot: u32,
-    /// Number of slots per block: more than one only if a block has more pages than a bitmap page has bits.
-    bitmap_slots_per_block: u32,
-    /// Number of slots (each with the bits of one block or part of a block) per page of the bitmap.
-    slots_per_bitmap_page: u32,
+    bitmap_parts_per_block: u32,
+    /// Number of block parts whose bits are on one page of the bitmap. A part is a whole block, unless a block has more
+    /// pages than a bitmap page has bits.
+    block_parts_per_bitmap_page: u32,
     /// PPN of each page of the validity bitmap; [`Ppn::NONE`] if it was never written.
     bitmap_page_ppns: Vec<Ppn>,
     /// For each block (or part of a large block), whether its bits on flash are obsolete, because they are older than
     /// the last opening of the block. Obsolete bits count as zeros.
-    are_slot_bits_obsolete: Vec<bool>,
+    are_bits_of_block_part_obsolete: Vec<bool>,
     /// Number of the bitmap page at which a search for obsolete bits (older than the last opening of their block)
     /// starts. No bitmap page with a smaller number has any.
     obsolete_bits_search_start_page: u32,
@@ -96,20 +98,20 @@ impl FlashBitmap {
     pub fn new(geometry: &Geometry, options: FlashBitmapOptions) -> Self {
         let (block_count, block_pages) = (geometry.blocks(), geometry.block_pages());
         let page_bits = geometry.page_bytes * 8;
-        let validity_bits_per_slot = block_pages.min(page_bits);
-        let (bitmap_slots_per_block, slots_per_bitmap_page) =
-            (block_pages.div_ceil(validity_bits_per_slot), page_bits / validity_bits_per_slot);
-        let slots = block_count * bitmap_slots_per_block;
+        let validity_bits_per_block_part = block_pages.min(page_bits);
+        let (bitmap_parts_per_block, block_parts_per_bitmap_page) =
+            (block_pages.div_ceil(validity_bits_per_block_part), page_bits / validity_bits_per_block_part);
+        let slots = block_count * bitmap_parts_per_block;
         Self {
             options,
             block_count,
             block_pages,
-            block_pages_divider: Divider::new(block_pages),
-            validity_bits_per_slot,
-            bitmap_slots_per_block,
-            slots_per_bitmap_page,
-            bitmap_page_ppns: vec![Ppn::NONE; slots.div_ceil(slots_per_bitmap_page) as usize],
-            are_slot_bits_obsolete: vec![false; slots as usize],
+            pages_per_block_divider: Divider::new(block_pages),
+            validity_bits_per_block_part,
+            bitmap_parts_per_block,
+            block_parts_per_bitmap_page,
+            bitmap_page_ppns: vec![Ppn::NONE; slots.div_ceil(block_parts_per_bitmap_page) as usize],
+            are_bits_of_block_part_obsolete: vec![false; slots as usize],
             obsolete_bits_search_start_page: 0,
             waiting_invalid_pages: VecDeque::new(),
             page_buffer: vec![0; geometry.page_bytes as usize],
@@ -121,9 +123,9 @@ impl FlashBitmap {
         self.bitmap_page_ppns.len() as u32
     }
 
-    /// Returns the number of invalid pages whose bits [`ValidityStore::write_deferred_validity_step`] has not set on
-    /// flash yet.
-    pub fn waiting_report_count(&self) -> usize {
+    /// Returns the number of invalid pages whose bits [`ValidityStore::execute_next_deferred_validity_write`] has not
+    /// set on flash yet.
+    pub fn waiting_invalid_page_count(&self) -> usize {
         self.waiting_invalid_pages.len()
     }
 
@@ -133,7 +135,7 @@ impl FlashBitmap {
     pub fn recover(&mut self, pages: &[(Ppn, Oob)]) {
         let mut newest = vec![0; self.bitmap_page_ppns.len()];
         self.bitmap_page_ppns.fill(Ppn::NONE);
-        self.are_slot_bits_obsolete.fill(false);
+        self.are_bits_of_block_part_obsolete.fill(false);
         self.waiting_invalid_pages.clear();
         for &(ppn, oob) in pages {
             let id = oob.owner as usize;
@@ -155,7 +157,7 @@ impl FlashBitmap {
     ///
     /// # Errors
     /// Any error of the flash; nothing is lost then.
-    pub fn write_back_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    pub fn write_back_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
         let waiting =
             self.waiting_invalid_pages.front().map(|&ppn| self.bit_position(ppn).bitmap_page_number);
         let unwritten = waiting.or_else(|| self.first_page_with_obsolete_bits());
@@ -173,7 +175,7 @@ impl FlashBitmap {
     /// Any error of the flash.
     pub fn for_each_block_with_invalid_pages<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         mut invalid: impl FnMut(BlockId, &[u64]),
     ) -> Result<()> {
         let mut words = vec![0_u64; self.block_pages.div_ceil(64) as usize];
@@ -185,7 +187,7 @@ impl FlashBitmap {
                 let place = self.bit_position(Ppn(first + offset));
                 if loaded != Some(place.bitmap_page_number) {
                     self.load_bitmap_page(io, place.bitmap_page_number)?;
-                    self.apply_waiting_reports(place.bitmap_page_number);
+                    self.apply_waiting_invalid_pages(place.bitmap_page_number);
                     loaded = Some(place.bitmap_page_number);
                 }
                 words[offset as usize / 64] |=
@@ -201,28 +203,30 @@ impl FlashBitmap {
     /// Returns where the bit of a data page is: the number of its bitmap page, and its index in that page.
     #[inline]
     fn bit_position(&self, ppn: Ppn) -> BitPosition {
-        let block = self.block_pages_divider.quotient(ppn.0);
+        let block = self.pages_per_block_divider.quotient(ppn.0);
         let offset = ppn.0 - block * self.block_pages;
-        let (part, bit) = if self.bitmap_slots_per_block == 1 {
+        let (part, bit) = if self.bitmap_parts_per_block == 1 {
             (0, offset)
         } else {
-            (offset / self.validity_bits_per_slot, offset % self.validity_bits_per_slot)
+            (offset / self.validity_bits_per_block_part, offset % self.validity_bits_per_block_part)
         };
-        let slot = block * self.bitmap_slots_per_block + part;
-        let bitmap_page_number = slot / self.slots_per_bitmap_page;
+        let slot = block * self.bitmap_parts_per_block + part;
+        let bitmap_page_number = slot / self.block_parts_per_bitmap_page;
         BitPosition {
             bitmap_page_number,
-            bit_index_in_page: (slot - bitmap_page_number * self.slots_per_bitmap_page)
-                * self.validity_bits_per_slot
+            bit_index_in_page: (slot - bitmap_page_number * self.block_parts_per_bitmap_page)
+                * self.validity_bits_per_block_part
                 + bit,
         }
     }
 
-    /// Returns the range of slots (ranges of bits, one per block or part of a block) on page `id` of the validity
+    /// Returns the range of block parts (usually whole blocks), by number, whose bits are on page `id` of the validity
     /// bitmap.
-    fn slots_of_bitmap_page(&self, id: u32) -> std::ops::Range<usize> {
-        let first = (id * self.slots_per_bitmap_page) as usize;
-        first..(first + self.slots_per_bitmap_page as usize).min(self.are_slot_bits_obsolete.len())
+    fn block_parts_of_bitmap_page(&self, id: u32) -> std::ops::Range<usize> {
+        let first = (id * self.block_parts_per_bitmap_page) as usize;
+        first
+            ..(first + self.block_parts_per_bitmap_page as usize)
+                .min(self.are_bits_of_block_part_obsolete.len())
     }
 
     /// Returns the number of the first page of the validity bitmap on flash that has obsolete bits (older than the last
@@ -230,24 +234,24 @@ impl FlashBitmap {
     fn first_page_with_obsolete_bits(&self) -> Option<u32> {
         (self.obsolete_bits_search_start_page..self.bitmap_page_count()).find(|&id| {
             self.bitmap_page_ppns[id as usize].to_option().is_some()
-                && self.are_slot_bits_obsolete[self.slots_of_bitmap_page(id)].contains(&true)
+                && self.are_bits_of_block_part_obsolete[self.block_parts_of_bitmap_page(id)].contains(&true)
         })
     }
 
     /// Reads page `id` of the validity bitmap into the page buffer in RAM and zeroes its obsolete bits (older than the
     /// last opening of their block). Costs one flash read, or none if the bitmap page was never written.
-    fn load_bitmap_page<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
+    fn load_bitmap_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>, id: u32) -> Result<()> {
         let Some(place) = self.bitmap_page_ppns[id as usize].to_option() else {
             self.page_buffer.fill(0);
             return Ok(());
         };
         io.read(place, &mut self.page_buffer, Cause::Validity)?;
-        for (k, slot) in (0..).zip(self.slots_of_bitmap_page(id)) {
-            if self.are_slot_bits_obsolete[slot] {
+        for (k, slot) in (0..).zip(self.block_parts_of_bitmap_page(id)) {
+            if self.are_bits_of_block_part_obsolete[slot] {
                 clear_bits(
                     &mut self.page_buffer,
-                    k * self.validity_bits_per_slot,
-                    self.validity_bits_per_slot,
+                    k * self.validity_bits_per_block_part,
+                    self.validity_bits_per_block_part,
                 );
             }
         }
@@ -256,7 +260,7 @@ impl FlashBitmap {
 
     /// Sets, in the copy in RAM of page `bitmap_page_number` of the validity bitmap, the bits of all invalid pages that
     /// wait for this bitmap page.
-    fn apply_waiting_reports(&mut self, bitmap_page_number: u32) {
+    fn apply_waiting_invalid_pages(&mut self, bitmap_page_number: u32) {
         for &ppn in &self.waiting_invalid_pages {
             let place = self.bit_position(ppn);
             if place.bitmap_page_number == bitmap_page_number {
@@ -270,13 +274,13 @@ impl FlashBitmap {
     /// to this bitmap page.
     fn write_bitmap_page<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         id: u32,
         applies_all_reports: bool,
     ) -> Result<()> {
         self.load_bitmap_page(io, id)?;
         if applies_all_reports {
-            self.apply_waiting_reports(id);
+            self.apply_waiting_invalid_pages(id);
         } else {
             let oldest = *self.waiting_invalid_pages.front().expect("a report is applied only if one waits");
             let place = self.bit_position(oldest);
@@ -287,9 +291,9 @@ impl FlashBitmap {
         let place =
             io.append_page(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity)?;
         let old = std::mem::replace(&mut self.bitmap_page_ppns[id as usize], place);
-        let slots = self.slots_of_bitmap_page(id);
-        self.are_slot_bits_obsolete[slots].fill(false);
-        self.drop_waiting_reports(id, applies_all_reports);
+        let slots = self.block_parts_of_bitmap_page(id);
+        self.are_bits_of_block_part_obsolete[slots].fill(false);
+        self.drop_waiting_invalid_pages(id, applies_all_reports);
         if let Some(old) = old.to_option() {
             io.count_page_invalid(old);
         }
@@ -298,7 +302,7 @@ impl FlashBitmap {
 
     /// Removes the waiting invalid pages whose bits were just set on flash: all that belong to this bitmap page, or
     /// only the page that waits longest.
-    fn drop_waiting_reports(&mut self, bitmap_page_number: u32, all_of_page: bool) {
+    fn drop_waiting_invalid_pages(&mut self, bitmap_page_number: u32, all_of_page: bool) {
         if all_of_page {
             let mut queue = std::mem::take(&mut self.waiting_invalid_pages);
             queue.retain(|&ppn| self.bit_position(ppn).bitmap_page_number != bitmap_page_number);
@@ -318,33 +322,33 @@ impl ValidityStore for FlashBitmap {
     /// Marks the bits of the block on flash as obsolete and drops the block's invalid pages that wait in RAM. O(waiting
     /// pages).
     fn record_block_opened(&mut self, block: BlockId) {
-        let first = block.0 * self.bitmap_slots_per_block;
-        self.are_slot_bits_obsolete[first as usize..(first + self.bitmap_slots_per_block) as usize]
+        let first = block.0 * self.bitmap_parts_per_block;
+        self.are_bits_of_block_part_obsolete[first as usize..(first + self.bitmap_parts_per_block) as usize]
             .fill(true);
         self.obsolete_bits_search_start_page =
-            self.obsolete_bits_search_start_page.min(first / self.slots_per_bitmap_page);
-        self.waiting_invalid_pages.retain(|&ppn| self.block_pages_divider.quotient(ppn.0) != block.0);
+            self.obsolete_bits_search_start_page.min(first / self.block_parts_per_bitmap_page);
+        self.waiting_invalid_pages.retain(|&ppn| self.pages_per_block_divider.quotient(ppn.0) != block.0);
     }
 
     /// Appends the valid pages of the block to `out`. Reads each page of the validity bitmap that has bits of the
     /// block, usually one, unless the block's bits on flash are obsolete.
     fn append_valid_pages<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         out: &mut Vec<Ppn>,
     ) -> Result<()> {
         let pages = block.0 * self.block_pages..(block.0 + 1) * self.block_pages;
-        for part in 0..self.bitmap_slots_per_block {
-            let first = pages.start + part * self.validity_bits_per_slot;
+        for part in 0..self.bitmap_parts_per_block {
+            let first = pages.start + part * self.validity_bits_per_block_part;
             let id = self.bit_position(Ppn(first)).bitmap_page_number;
-            if self.are_slot_bits_obsolete[(block.0 * self.bitmap_slots_per_block + part) as usize] {
+            if self.are_bits_of_block_part_obsolete[(block.0 * self.bitmap_parts_per_block + part) as usize] {
                 self.page_buffer.fill(0);
             } else {
                 self.load_bitmap_page(io, id)?;
             }
-            self.apply_waiting_reports(id);
-            let count = self.validity_bits_per_slot.min(pages.end - first);
+            self.apply_waiting_invalid_pages(id);
+            let count = self.validity_bits_per_block_part.min(pages.end - first);
             out.extend(
                 (first..first + count)
                     .map(Ppn)
@@ -357,7 +361,7 @@ impl ValidityStore for FlashBitmap {
     /// Sets, in the validity bitmap on flash, the bit of the invalid page that waits longest. With
     /// [`FlashBitmapOptions::batches_updates`] the bits of all waiting pages that belong to the same bitmap page are
     /// set too. Costs one read and one program.
-    fn write_deferred_validity_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn execute_next_deferred_validity_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
         let Some(&oldest) = self.waiting_invalid_pages.front() else { return Ok(false) };
         io.flash_ops.record_metadata_reason(MetadataWriteReason::ValidityBitmapUpdate);
         self.write_bitmap_page(
@@ -380,7 +384,7 @@ impl ValidityStore for FlashBitmap {
         self.bitmap_page_ppns[id as usize] = to;
     }
 
-    fn max_pages_per_deferred_step(&self) -> u32 {
+    fn max_page_writes_per_deferred_step(&self) -> u32 {
         1
     }
 
@@ -395,7 +399,7 @@ impl ValidityStore for FlashBitmap {
     fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("validity bitmap directory", self.bitmap_page_ppns.len() as u64 * DIRECTORY_ENTRY_BYTES),
-            ("void bitmap blocks", self.are_slot_bits_obsolete.len().div_ceil(8) as u64),
+            ("void bitmap blocks", self.are_bits_of_block_part_obsolete.len().div_ceil(8) as u64),
             ("validity bitmap buffer", self.page_buffer.len() as u64),
         ]
     }

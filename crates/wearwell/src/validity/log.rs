@@ -2,36 +2,45 @@
 //!
 //! Source: the log of IB-FTL with the cleaning that `GeckoFTL` adds to compare with it (Dayan, Bonnet, Idreos,
 //! "`GeckoFTL`: Scalable Flash Translation Techniques For Very Large Flash Devices", SIGMOD 2016, appendix E). A full
-//! buffer becomes a page of the log. RAM holds per block the head of its chain and a stamp of its last erase. When the
-//! log exceeds X = 2·D entries (D is the number of physical pages minus logical pages), its oldest page is cleaned:
-//! entries that are still in force are inserted again and the others dropped. An entry is *in force* until its block is
-//! opened again.
+//! buffer becomes a page of the log. For each block, RAM holds the head of its chain and the number of its openings
+//! (the papers: a stamp of its last erase). When the log exceeds X = 2·D entries (D is the number of physical pages
+//! minus logical pages), its oldest page is cleaned: entries that are still in force are inserted again and the others
+//! dropped. An entry is *in force* until its block is opened again.
 //!
 //! # Layout
 //!
-//! An entry has 12 bytes: the invalid page, the *life* of its block (how often the block was opened), the position of
-//! the block's previous entry. A page of the log is a head of one entry's size and `V` entries. Log pages are numbered
-//! in the order of writing, modulo 2^32; the number is the owner in the OOB. The *ring* is a power of two that is
-//! greater than the number of pages the log can have. The *position* of an entry is its page's number modulo the ring,
-//! times `V`, plus its slot.
+//! An entry has 12 bytes: the invalid page, the *opening count* of its block (how often the block was opened), and the
+//! position of the block's previous entry. A page of the log has a header of one entry's size, then `V` entries. Log
+//! pages are numbered in the order of writing, modulo 2^32; the number is the owner in the OOB. The *ring* is a power
+//! of two that is greater than the number of pages the log can have. The *position* of an entry is its page's number
+//! modulo the ring, times `V`, plus its slot.
 //!
 //! # The stamp
 //!
-//! Stamps of 32 bits that count programs would wrap within the life of a device, because an entry of a cold block is
-//! inserted again for ever. So the stamp counts the openings of its own block: an entry is in force if its life is the
-//! current life of its block. After a power cut lives are recovered without being stored. A flush drops entries that
-//! are no longer in force. Hence an entry is in force if its log page was first programmed after the entry's block was
-//! opened, and then its life is the current life of the block. One exception: a recovery reports a block as opened
-//! again if the log does not state that it is durable beyond the opening. Of entries with several lives after one
-//! opening, only those of the last life are in force, and recovery has reported the pages of the others again.
+//! An entry needs a stamp that shows whether it is still in force. A stamp of 32 bits that counts the programs of the
+//! device would wrap, because an entry of a cold block is inserted again for ever. So the stamp is the opening count of
+//! the entry's block: an entry is in force if its opening count is the current one of its block.
+//!
+//! Opening counts are not stored outside the log. After a power cut, recovery finds them as follows. A write of the
+//! buffer drops entries that are no longer in force. Hence an entry whose log page was first programmed after the last
+//! opening of its block is in force, and has the current opening count of the block. If the newest entry of a block is
+//! on an older page, the block was opened since, and its count is one more than that of the entry. Example: a block was
+//! opened 7 times; log page 40 has entries of the block with count 7. If the flash shows that the block was opened
+//! before page 40 was programmed, these entries are in force and the current count is 7; otherwise they are obsolete
+//! and the current count is 8.
+//!
+//! One exception: a recovery reports a block as opened again if the log does not state that all reports before the
+//! block's opening are durable. Then entries of one block with several counts may be on pages that were programmed
+//! after its opening. Only those with the greatest count are in force, and recovery has reported the pages of the
+//! others again.
 //!
 //! # Where a chain ends
 //!
 //! Opening a block empties its chain. Each insertion has a greater position than all before, so positions decrease
 //! along a chain, whatever the order in which the pages became invalid: an entry that cleaning inserted again is at the
 //! head of its chain. The walk along a chain ends at the first position that is not older than the one before it,
-//! *counted within the part of the log that is left*. Such a position belongs to a cleaned page. All entries after it
-//! were cleaned as well, and are present again earlier in the chain.
+//! *counted within the part of the log that is left*. Such a position belongs to a page that was cleaned. All entries
+//! after it were cleaned as well, and are present again earlier in the chain.
 //!
 //! # How long the log is
 //!
@@ -45,7 +54,7 @@
 //! A cleaned page is discarded when the page with the last of its entries is programmed; from then on the head of the
 //! newest page names another oldest page. A cleaned page without entries that still have to be written is discarded at
 //! once. A recovery may find it once more, which adds nothing. What is in RAM is lost;
-//! [`ValidityLog::durable_before_sequence`] tells which reports that are.
+//! [`ValidityLog::reports_durable_before_sequence`] tells which reports that are.
 //!
 //! A recovery reports these pages again. If they fill several pages of the log and power is lost after the first, the
 //! next recovery reports all of them once more, and the pages written in vain are of no use. That recovery removes such
@@ -66,7 +75,7 @@ use crate::error::{Error, Result};
 use crate::events::MetadataWriteReason;
 use crate::nand::{Geometry, Nand, Oob};
 use crate::operation::Cause;
-use crate::store::{Store, Stream};
+use crate::store::{FlashPageStore, Stream};
 use crate::tables::PageSet;
 
 /// Number of the first page of the validity log. Page numbers wrap at 2^32; the start is close to the end so that every
@@ -109,7 +118,7 @@ pub struct ValidityLog {
     /// Number of pages of a block (erase unit of the FTL).
     block_pages: u32,
     /// Divider by the number of pages of a block, which turns a PPN into a block number.
-    block_pages_divider: Divider,
+    pages_per_block_divider: Divider,
     /// Number of entries (invalid pages) on a page of the log (V).
     entries_per_log_page: u32,
     /// Number of successive log pages that positions of log entries distinguish: a power of two greater than the length
@@ -126,8 +135,8 @@ pub struct ValidityLog {
     entries_in_force_by_block: Vec<u32>,
     /// Number of log entries in force (made since their block was opened) of all blocks.
     total_entries_in_force: u64,
-    /// PPNs of the validity log's pages, oldest first. Those that are cleaned come first; they are discarded when the
-    /// buffer is written next.
+    /// PPNs of the validity log's pages, oldest first. The first ones may be pages whose entries in force were already
+    /// copied to the buffer (cleaned pages); they are discarded when the buffer is written next.
     log_page_ppns: VecDeque<Ppn>,
     /// Page number of the oldest page of the validity log, whose PPN is the first in `log_page_ppns`.
     oldest_page_number: u32,
@@ -135,24 +144,24 @@ pub struct ValidityLog {
     cleaned_pages_to_discard: u32,
     /// Number of entries already processed on the log page that is being cleaned.
     processed_entries_of_cleaned_page: u32,
-    /// Whether cleaning has appended any entry of the page that is being cleaned to the buffer again.
+    /// Whether cleaning has copied at least one entry in force to the buffer, from the log page that is being cleaned.
     has_reinserted_entries: bool,
     /// Buffer for the log page that is being cleaned.
     cleaning_page_buffer: Vec<u8>,
     /// Entries (invalid pages) that will be written as the next page of the validity log.
     buffered_entries: Vec<ValidityLogEntry>,
-    /// Number of entries in `buffered_entries` that are new reports of invalid pages. The other entries were appended
-    /// again by cleaning.
-    buffered_report_count: u32,
+    /// Number of entries in `buffered_entries` that are new reports of invalid pages. The other entries were copied
+    /// there by cleaning.
+    buffered_invalid_page_report_count: u32,
     /// Invalid pages that were reported while the buffer of the log was full, oldest first.
     waiting_invalid_pages: VecDeque<Ppn>,
     /// Sequence number before which the log is durable: every page reported as invalid earlier is recorded on flash.
-    durable_before_sequence: u64,
+    reports_durable_before_sequence: u64,
     /// Buffer for a log page that is written, or read by a query.
     page_buffer: Vec<u8>,
-    /// Number of the newest log pages found by recovery that did not advance `durable_before_sequence`: they were
-    /// written while further reports waited.
-    newest_pages_without_progress: u32,
+    /// How many log pages, counted from the newest that recovery found, did not advance
+    /// `reports_durable_before_sequence`: when they were written, reports of further invalid pages were only in RAM.
+    newest_pages_not_advancing_durability: u32,
     /// Invalid pages that a recovery found in the validity log, so that the first scan after the recovery need not read
     /// the log again. `None` once the log has changed.
     recovered_invalid_pages: Option<PageSet>,
@@ -192,7 +201,7 @@ impl ValidityLog {
             options,
             physical_page_count: pages,
             block_pages: geometry.block_pages(),
-            block_pages_divider: Divider::new(geometry.block_pages()),
+            pages_per_block_divider: Divider::new(geometry.block_pages()),
             entries_per_log_page: page_entries,
             log_page_number_modulus: ring as u32,
             chain_heads_by_block: vec![END_OF_CHAIN; blocks],
@@ -206,17 +215,17 @@ impl ValidityLog {
             has_reinserted_entries: false,
             cleaning_page_buffer: page.clone(),
             buffered_entries: Vec::with_capacity(page_entries as usize),
-            buffered_report_count: 0,
+            buffered_invalid_page_report_count: 0,
             waiting_invalid_pages: VecDeque::new(),
-            durable_before_sequence: 0,
+            reports_durable_before_sequence: 0,
             page_buffer: page,
-            newest_pages_without_progress: 0,
+            newest_pages_not_advancing_durability: 0,
             recovered_invalid_pages: None,
             counts: ValidityLogCounts::default(),
         })
     }
 
-    /// Returns the number of entries (invalid pages) on a page of the validity log (V).
+    /// Returns the number of entries, with one invalid page each, that fit on a page of the validity log.
     pub fn entries_per_log_page(&self) -> u32 {
         self.entries_per_log_page
     }
@@ -238,15 +247,15 @@ impl ValidityLog {
     }
 
     /// Clears the counts of the validity log; the log itself is unchanged.
-    pub fn clear_counts(&mut self) {
+    pub fn clear_operation_counts(&mut self) {
         self.counts = ValidityLogCounts::default();
     }
 
     /// Returns the sequence number before which the validity log is durable: every page invalidated while
-    /// [`Store::last_sequence`] was less than this number is recorded on flash (or its block was opened again). Later
-    /// reports may be lost with RAM.
-    pub fn durable_before_sequence(&self) -> u64 {
-        self.durable_before_sequence
+    /// [`FlashPageStore::last_sequence`] was less than this number is recorded on flash (or its block was opened
+    /// again). Later reports may be lost with RAM.
+    pub fn reports_durable_before_sequence(&self) -> u64 {
+        self.reports_durable_before_sequence
     }
 
     /// Rebuilds the RAM state of the validity log from flash, and calls `invalid` as
@@ -261,7 +270,7 @@ impl ValidityLog {
     /// Any error of the flash.
     pub fn recover<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         pages: &[(Ppn, Oob)],
         opened_at: impl Fn(BlockId) -> u64,
         invalid: impl FnMut(BlockId, &[u64]),
@@ -272,7 +281,7 @@ impl ValidityLog {
             let newest = copies.entry(oob.owner).or_insert((0, ppn));
             *newest = (*newest).max((oob.sequence_number, ppn));
         }
-        let Some((_, newest)) = pages.iter().max_by_key(|(_, oob)| oob.first_write_sequence) else {
+        let Some((_, newest)) = pages.iter().max_by_key(|(_, oob)| oob.first_write_sequence_number) else {
             return Ok(());
         };
         let mut known = vec![false; self.chain_heads_by_block.len()];
@@ -286,34 +295,36 @@ impl ValidityLog {
             let header = ValidityLogPageHeader::read_from(&self.page_buffer);
             let head = *newest_header.get_or_insert(header);
             // The oldest page with the newest statement made it; all newer ones only repeat it.
-            has_progress |= header.durable_before_sequence < head.durable_before_sequence;
-            self.newest_pages_without_progress += u32::from(!has_progress);
-            self.durable_before_sequence = head.durable_before_sequence;
+            has_progress |= header.reports_durable_before_sequence < head.reports_durable_before_sequence;
+            self.newest_pages_not_advancing_durability += u32::from(!has_progress);
+            self.reports_durable_before_sequence = head.reports_durable_before_sequence;
             self.log_page_ppns.push_front(place);
             self.oldest_page_number = number;
-            self.adopt_recovered_entries(oob.first_write_sequence, &opened_at, &mut known, &mut dead);
+            self.adopt_recovered_entries(oob.first_write_sequence_number, &opened_at, &mut known, &mut dead);
             if number == head.oldest_page_number {
                 break;
             }
             number = number.wrapping_sub(1);
         }
-        if self.durable_before_sequence > 0 {
-            self.newest_pages_without_progress = self.newest_pages_without_progress.saturating_sub(1);
+        if self.reports_durable_before_sequence > 0 {
+            self.newest_pages_not_advancing_durability =
+                self.newest_pages_not_advancing_durability.saturating_sub(1);
         }
         self.visit_blocks_with_invalid_pages(&dead, invalid);
         self.recovered_invalid_pages = Some(dead);
         Ok(())
     }
 
-    /// Removes from the log its newest pages that were written while further reports waited, and that have no entry in
-    /// force. Called in a recovery after [`ValidityLog::recover`], once the blocks are reported as opened whose entries
-    /// recovery will add again, and before it adds any. Reads each page that it removes, and one more; none if the last
-    /// page was written when no report waited.
+    /// During recovery, removes the newest pages of the validity log that are useless: they have no entry in force, and
+    /// when they were written, further reports of invalid pages were only in RAM. Called after
+    /// [`ValidityLog::recover`]. By then recovery has reported as opened the blocks of all pages that it will report as
+    /// invalid again, but has not reported the pages. Reads each log page that it removes, and one more. Reads none if
+    /// the newest log page was written when all reports were in the log.
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn drop_useless_newest_pages<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        while self.newest_pages_without_progress > 0
+    pub fn drop_useless_newest_pages<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+        while self.newest_pages_not_advancing_durability > 0
             && let Some(&place) = self.log_page_ppns.back()
         {
             io.read(place, &mut self.page_buffer, Cause::Validity)?;
@@ -324,9 +335,9 @@ impl ValidityLog {
             }
             self.log_page_ppns.pop_back();
             io.count_page_invalid(place);
-            self.newest_pages_without_progress -= 1;
+            self.newest_pages_not_advancing_durability -= 1;
         }
-        self.newest_pages_without_progress = 0;
+        self.newest_pages_not_advancing_durability = 0;
         Ok(())
     }
 
@@ -338,7 +349,7 @@ impl ValidityLog {
     /// Any error of the flash.
     pub fn for_each_block_with_invalid_pages<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         invalid: impl FnMut(BlockId, &[u64]),
     ) -> Result<()> {
         let mut dead = match self.recovered_invalid_pages.take() {
@@ -357,7 +368,7 @@ impl ValidityLog {
 
     /// Reads the whole validity log and returns the pages that it records as invalid. Obsolete entries, made before
     /// their block was opened, are ignored.
-    fn read_invalid_pages<N: Nand>(&mut self, io: &mut Store<N>) -> Result<PageSet> {
+    fn read_invalid_pages<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<PageSet> {
         let mut dead = PageSet::new(self.physical_page_count);
         for index in self.cleaned_pages_to_discard as usize..self.log_page_ppns.len() {
             io.read(self.log_page_ppns[index], &mut self.page_buffer, Cause::Validity)?;
@@ -374,20 +385,20 @@ impl ValidityLog {
     /// the buffer again do not count: they are still on the log page from which they come, which is kept until they are
     /// written.
     pub fn has_unwritten_records(&self) -> bool {
-        self.buffered_report_count > 0 || !self.waiting_invalid_pages.is_empty()
+        self.buffered_invalid_page_report_count > 0 || !self.waiting_invalid_pages.is_empty()
     }
 
     /// Writes one page of the validity log with entries from RAM, even if they do not fill it. Returns `false` once all
     /// entries are on flash. Called at shutdown, and before blocks are erased from which a recovery would have to
-    /// rebuild the entries. Does not clean the log; [`ValidityStore::write_deferred_validity_step`] does.
+    /// rebuild the entries. Does not clean the log; [`ValidityStore::execute_next_deferred_validity_write`] does.
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn write_back_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    pub fn write_back_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
         self.move_waiting_reports_to_buffer();
         let unwritten = !self.buffered_entries.is_empty();
         if unwritten {
-            self.write_buffer_to_log(io)?;
+            self.write_buffered_entries_as_log_page(io)?;
         }
         Ok(unwritten)
     }
@@ -397,9 +408,9 @@ impl ValidityLog {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub(crate) fn write_log_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    pub(crate) fn write_log_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
         self.move_waiting_reports_to_buffer();
-        self.write_buffer_to_log(io)
+        self.write_buffered_entries_as_log_page(io)
     }
 
     /// Resets the RAM state of the validity log to that of an empty log, before a recovery fills it from flash.
@@ -409,24 +420,24 @@ impl ValidityLog {
         self.entries_in_force_by_block.fill(0);
         self.log_page_ppns.clear();
         self.buffered_entries.clear();
-        self.buffered_report_count = 0;
+        self.buffered_invalid_page_report_count = 0;
         self.waiting_invalid_pages.clear();
-        (self.total_entries_in_force, self.durable_before_sequence, self.oldest_page_number) =
+        (self.total_entries_in_force, self.reports_durable_before_sequence, self.oldest_page_number) =
             (0, 0, FIRST_LOG_PAGE_NUMBER);
         (
             self.cleaned_pages_to_discard,
             self.processed_entries_of_cleaned_page,
             self.has_reinserted_entries,
         ) = (0, 0, false);
-        (self.newest_pages_without_progress, self.recovered_invalid_pages) = (0, None);
+        (self.newest_pages_not_advancing_durability, self.recovered_invalid_pages) = (0, None);
     }
 
-    /// Adopts, in a recovery, the entries of the validity log page in the page buffer, which was first programmed at
-    /// sequence number `first_write_sequence`. Pages and entries are read newest first, so the first entry found of a
-    /// block is the head of the block's chain, and gives the number of openings of the block.
+    /// During recovery, adds the entries of the validity log page in `page_buffer`, which was first programmed at
+    /// sequence number `first_write_sequence_number`. Recovery reads pages and entries newest first. So the first entry
+    /// found of a block is the head of the block's chain of entries, and it determines how often the block was opened.
     fn adopt_recovered_entries(
         &mut self,
-        first_write_sequence: u64,
+        first_write_sequence_number: u64,
         opened_at: &impl Fn(BlockId) -> u64,
         blocks_with_found_entries: &mut [bool],
         dead: &mut PageSet,
@@ -437,12 +448,12 @@ impl ValidityLog {
                 continue;
             }
             let block = self.block_of_page(entry.invalid_page);
-            let is_newer_than_opening = first_write_sequence > opened_at(block);
+            let is_newer_than_opening = first_write_sequence_number > opened_at(block);
             let first = !std::mem::replace(&mut blocks_with_found_entries[block.index()], true);
             if first {
-                let next = entry.opening_count.wrapping_add(1);
+                let next = entry.block_opening_count.wrapping_add(1);
                 self.opening_counts_by_block[block.index()] =
-                    if is_newer_than_opening { entry.opening_count } else { next };
+                    if is_newer_than_opening { entry.block_opening_count } else { next };
             }
             let in_force = is_newer_than_opening && self.is_entry_current(&entry);
             if first && in_force {
@@ -478,13 +489,13 @@ impl ValidityLog {
     /// Returns the block that holds a page.
     #[inline]
     fn block_of_page(&self, ppn: Ppn) -> BlockId {
-        BlockId(self.block_pages_divider.quotient(ppn.0))
+        BlockId(self.pages_per_block_divider.quotient(ppn.0))
     }
 
     /// Whether the log entry is in force: it names a page whose block was not opened since the entry was made.
     fn is_entry_current(&self, entry: &ValidityLogEntry) -> bool {
         entry.invalid_page.to_option().is_some()
-            && entry.opening_count
+            && entry.block_opening_count
                 == self.opening_counts_by_block[self.block_of_page(entry.invalid_page).index()]
     }
 
@@ -500,9 +511,9 @@ impl ValidityLog {
         (page_number & (self.log_page_number_modulus - 1)) * self.entries_per_log_page + slot
     }
 
-    /// Returns the distance in the log, in entries and around the ring, from the first entry of the oldest page that
-    /// was not cleaned to `position`.
-    fn entries_after_oldest_uncleaned(&self, position: u32) -> u32 {
+    /// Returns how many entries (around the ring) lie from the start of the oldest log page that is not cleaned up to
+    /// `position`.
+    fn entries_from_oldest_uncleaned_page_to(&self, position: u32) -> u32 {
         let start =
             self.entry_position(self.oldest_page_number.wrapping_add(self.cleaned_pages_to_discard), 0);
         if position >= start {
@@ -538,7 +549,7 @@ impl ValidityLog {
         let previous = std::mem::replace(&mut self.chain_heads_by_block[block], position);
         self.buffered_entries.push(ValidityLogEntry {
             invalid_page: ppn,
-            opening_count: self.opening_counts_by_block[block],
+            block_opening_count: self.opening_counts_by_block[block],
             previous_entry_position: previous,
         });
     }
@@ -550,7 +561,7 @@ impl ValidityLog {
         let block = self.block_of_page(ppn).index();
         self.entries_in_force_by_block[block] += 1;
         self.total_entries_in_force += 1;
-        self.buffered_report_count += 1;
+        self.buffered_invalid_page_report_count += 1;
         self.add_entry_to_block_chain(ppn);
     }
 
@@ -566,16 +577,17 @@ impl ValidityLog {
         self.waiting_invalid_pages.len() < before
     }
 
-    /// Writes the buffer as a page of the validity log and discards the log pages that were cleaned into it. Obsolete
-    /// entries, whose block was opened since, are left blank; no chain leads to them.
-    fn write_buffer_to_log<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    /// Writes the buffered entries as a page of the validity log, and discards the cleaned log pages, whose entries in
+    /// force are now on flash again. Buffered entries that became obsolete (their block was opened since) are written
+    /// as blank entries.
+    fn write_buffered_entries_as_log_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
         let durable_until = if self.waiting_invalid_pages.is_empty() {
             io.last_sequence() + 1
         } else {
-            self.durable_before_sequence
+            self.reports_durable_before_sequence
         };
         let oldest = self.oldest_page_number.wrapping_add(self.cleaned_pages_to_discard);
-        ValidityLogPageHeader { durable_before_sequence: durable_until, oldest_page_number: oldest }
+        ValidityLogPageHeader { reports_durable_before_sequence: durable_until, oldest_page_number: oldest }
             .write_to(&mut self.page_buffer);
         for slot in 0..self.entries_per_log_page {
             let entry = self.buffered_entries.get(slot as usize).filter(|entry| self.is_entry_current(entry));
@@ -591,9 +603,9 @@ impl ValidityLog {
             "the log is longer than its positions can tell apart"
         );
         self.buffered_entries.clear();
-        self.buffered_report_count = 0;
+        self.buffered_invalid_page_report_count = 0;
         self.has_reinserted_entries = false;
-        self.durable_before_sequence = durable_until;
+        self.reports_durable_before_sequence = durable_until;
         self.counts.written_pages += 1;
         self.recovered_invalid_pages = None;
         for _ in 0..std::mem::take(&mut self.cleaned_pages_to_discard) {
@@ -602,8 +614,9 @@ impl ValidityLog {
         Ok(())
     }
 
-    /// Discards the oldest page of the validity log, which is cleaned: its flash page counts as invalid.
-    fn discard_oldest_page<N: Nand>(&mut self, io: &mut Store<N>) {
+    /// Discards the oldest page of the validity log, whose entries in force were already copied: counts its flash page
+    /// as invalid.
+    fn discard_oldest_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>) {
         let place = self.log_page_ppns.pop_front().expect("a cleaned page is in the directory");
         self.oldest_page_number = self.oldest_page_number.wrapping_add(1);
         io.count_page_invalid(place);
@@ -611,7 +624,7 @@ impl ValidityLog {
 
     /// Cleans the oldest page of the validity log: appends its entries in force (whose block was not opened since) to
     /// the buffer, as many as the buffer holds. A later call continues. Reads the page once.
-    fn clean_oldest_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn clean_oldest_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
         self.recovered_invalid_pages = None;
         if self.processed_entries_of_cleaned_page == 0 {
             io.read(
@@ -639,9 +652,9 @@ impl ValidityLog {
         Ok(())
     }
 
-    /// Ends the cleaning of a page. Discards the page at once if none of its entries was appended again and no other
-    /// page waits, otherwise when the buffer is written next.
-    fn finish_cleaning<N: Nand>(&mut self, io: &mut Store<N>) {
+    /// Ends the cleaning of a log page. If none of its entries was copied to the buffer, and no other cleaned page
+    /// waits to be discarded, the page is discarded at once. Otherwise it is discarded when the buffer is written next.
+    fn finish_cleaning<N: Nand>(&mut self, io: &mut FlashPageStore<N>) {
         self.processed_entries_of_cleaned_page = 0;
         self.counts.cleaned_pages += 1;
         if self.has_reinserted_entries || self.cleaned_pages_to_discard > 0 {
@@ -655,7 +668,7 @@ impl ValidityLog {
     /// on one log page are adjacent in the chain, so each log page is read once.
     fn copy_invalid_bits_of_chain<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         invalid: &mut [u64],
     ) -> Result<()> {
@@ -664,7 +677,7 @@ impl ValidityLog {
         let mut loaded = END_OF_CHAIN;
         let mut position = self.chain_heads_by_block[block.index()];
         while position != END_OF_CHAIN {
-            let age = self.entries_after_oldest_uncleaned(position);
+            let age = self.entries_from_oldest_uncleaned_page_to(position);
             if age >= younger {
                 break;
             }
@@ -704,8 +717,8 @@ impl ValidityStore for ValidityLog {
         }
     }
 
-    /// Makes all entries of the block in the validity log obsolete, because the block was opened for data. O(reports
-    /// that wait for the buffer).
+    /// Makes all entries of the block in the validity log obsolete, because the block was opened for data. O(n) for n
+    /// invalid pages that are not yet in the buffer of the log.
     fn record_block_opened(&mut self, block: BlockId) {
         let index = block.index();
         self.opening_counts_by_block[index] = self.opening_counts_by_block[index].wrapping_add(1);
@@ -714,13 +727,13 @@ impl ValidityStore for ValidityLog {
         if let Some(dead) = &mut self.recovered_invalid_pages {
             dead.remove_range(Ppn(block.0 * self.block_pages), self.block_pages);
         }
-        self.waiting_invalid_pages.retain(|&ppn| self.block_pages_divider.quotient(ppn.0) != block.0);
+        self.waiting_invalid_pages.retain(|&ppn| self.pages_per_block_divider.quotient(ppn.0) != block.0);
     }
 
-    /// Appends the block's valid pages to `out`. Reads each log page that has entries of the block's chain once.
+    /// Appends the block's valid pages to `out`. Reads each log page that holds current entries of the block once.
     fn append_valid_pages<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         out: &mut Vec<Ppn>,
     ) -> Result<()> {
@@ -738,11 +751,11 @@ impl ValidityStore for ValidityLog {
     /// Executes one deferred step of the validity log. If the buffer is full, or two cleaned pages wait to be
     /// discarded, the buffer is written to flash. Otherwise, if the log exceeds its limit, its oldest page is cleaned
     /// (one page read, none written). Otherwise waiting reports of invalid pages are moved into the buffer.
-    fn write_deferred_validity_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn execute_next_deferred_validity_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
         // Two cleaned pages must not wait for one flush, or the log would exceed its maximum length: write early.
         if self.is_buffer_full() || self.cleaned_pages_to_discard > 1 {
             io.flash_ops.record_metadata_reason(MetadataWriteReason::ValidityBufferFull);
-            self.write_buffer_to_log(io)?;
+            self.write_buffered_entries_as_log_page(io)?;
             return Ok(true);
         }
         if self.uncleaned_pages() as u64 > self.max_uncleaned_pages() {
@@ -764,23 +777,28 @@ impl ValidityStore for ValidityLog {
         self.log_page_ppns[id.wrapping_sub(self.oldest_page_number) as usize] = to;
     }
 
-    fn max_pages_per_deferred_step(&self) -> u32 {
+    fn max_page_writes_per_deferred_step(&self) -> u32 {
         1
     }
 
     /// Returns the maximum length of the validity log in pages: those for X entries (twice the number of spare pages)
-    /// and three more, if [`ValidityStore::write_deferred_validity_step`] is called before each write until it returns
-    /// `false`.
+    /// and three more, if [`ValidityStore::execute_next_deferred_validity_write`] is called before each write until it
+    /// returns `false`.
     ///
-    /// Proof. Let L be the number of logical pages, d of them unmapped, and D the spare pages. At most D + d data pages
-    /// are invalid, so the limit is at most ceil(2·(D + d) / V) pages. Between writes the log has at most the limit of
-    /// uncleaned pages and one cleaned page. During the calls of `write_deferred_validity_step`, a flush adds a page.
-    /// The flush follows V entries. Either they are reports, and then the log was within the limit; or they come from
-    /// cleaning, which has then finished a page for each flush but the first, whose page may be only partly cleaned. So
-    /// there are at most two pages beyond the limit or the earlier length, and a third while the flush that discards
-    /// the cleaned one is in progress. For d > 0 the limit is higher, but V > 1: ceil(2·(D + d) / V) is at most
-    /// ceil(2·D / V) + d, and the d unmapped pages occupy no flash. Entries of pages reported twice, after a recovery,
-    /// make the log longer by two pages per V of them until their blocks are opened.
+    /// Proof. Let D be the spare pages (physical minus logical pages), d the number of unmapped logical pages, and V
+    /// the number of entries per log page. At most D + d data pages are invalid. So the limit of uncleaned pages,
+    /// `max_uncleaned_pages`, is at most ceil(2·(D + d) / V). Between writes the log has at most that many uncleaned
+    /// pages, and one cleaned page.
+    ///
+    /// During the calls of `execute_next_deferred_validity_write`, a write of the buffer adds a page. It follows V new
+    /// entries. If they are reports, the log was within the limit before. If they come from cleaning, cleaning has
+    /// finished a page for each write but the first, whose page may be only partly cleaned. So there are at most two
+    /// pages beyond the limit or the earlier length, and a third while the write that discards a cleaned page is in
+    /// progress.
+    ///
+    /// For d > 0 the limit is higher, but V > 1: ceil(2·(D + d) / V) is at most ceil(2·D / V) + d, and the d unmapped
+    /// pages occupy no flash. Entries of pages that were reported twice, after a recovery, make the log longer by two
+    /// pages per V of them until their blocks are opened.
     fn max_metadata_pages(&self) -> u64 {
         (2 * self.options.physical_minus_logical_pages).div_ceil(self.entries_per_log_page as u64)
             + MAX_LOG_PAGES_BEYOND_LIMIT

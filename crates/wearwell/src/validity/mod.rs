@@ -8,8 +8,8 @@
 //! A validity store on flash is notified of three events. A page became invalid ([`ValidityStore::invalidate`], no
 //! flash operation). A block was opened for data, which voids everything recorded about its pages before
 //! ([`ValidityStore::record_block_opened`]). The device has room for one of its own pages
-//! ([`ValidityStore::write_deferred_validity_step`]). It answers one query, at the cost of flash reads: which pages of
-//! a block were not reported as invalid since the block was opened ([`ValidityStore::append_valid_pages`]).
+//! ([`ValidityStore::execute_next_deferred_validity_write`]). It answers one query, at the cost of flash reads: which
+//! pages of a block were not reported as invalid since the block was opened ([`ValidityStore::append_valid_pages`]).
 //!
 //! Invariant: between [`ValidityStore::record_block_opened`] and the erase of a block, a page is reported as invalid at
 //! most once, unless power was lost. After a recovery it may be reported again, which changes nothing. Pages that
@@ -35,7 +35,7 @@ pub use revived::ValidityStoreWithRevivedPages;
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
 use crate::nand::Nand;
-use crate::store::Store;
+use crate::store::FlashPageStore;
 
 /// Whether the page with this `offset` in its block is set in `pages`, a bitmap of a block's pages.
 pub(crate) fn is_page_bit_set(pages: &[u64], offset: u32) -> bool {
@@ -45,7 +45,7 @@ pub(crate) fn is_page_bit_set(pages: &[u64], offset: u32) -> bool {
 /// Record of which data pages are invalid: the operations that every implementation provides, in RAM or on flash.
 pub trait ValidityStore {
     /// Records that the data of page `ppn` is obsolete. Performs no flash operation:
-    /// [`ValidityStore::write_deferred_validity_step`] later writes the record to flash.
+    /// [`ValidityStore::execute_next_deferred_validity_write`] later writes the record to flash.
     fn invalidate(&mut self, ppn: Ppn);
 
     /// Records that `block` was opened for data. From then on all its pages count as valid until they are reported as
@@ -59,7 +59,7 @@ pub trait ValidityStore {
     /// Any error of the flash.
     fn append_valid_pages<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         out: &mut Vec<Ppn>,
     ) -> Result<()>;
@@ -69,7 +69,7 @@ pub trait ValidityStore {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn write_deferred_validity_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
+    fn execute_next_deferred_validity_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool>;
 
     /// Whether flash page `ppn` holds a current part of the record of invalid pages on flash. `id` is the owner in the
     /// page's OOB.
@@ -79,9 +79,9 @@ pub trait ValidityStore {
     /// in the page's OOB.
     fn record_metadata_page_move(&mut self, id: u32, from: Ppn, to: Ppn);
 
-    /// Returns the maximum number of pages that one [`ValidityStore::write_deferred_validity_step`] appends; 0 for a
-    /// validity bitmap in RAM.
-    fn max_pages_per_deferred_step(&self) -> u32;
+    /// Returns the maximum number of flash pages that one [`ValidityStore::execute_next_deferred_validity_write`]
+    /// writes; 0 for a validity bitmap in RAM.
+    fn max_page_writes_per_deferred_step(&self) -> u32;
 
     /// Returns the maximum number of flash pages that the record of invalid pages occupies. Pages that are being
     /// replaced, and are still needed until then, are included.

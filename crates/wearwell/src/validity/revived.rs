@@ -16,7 +16,7 @@ use super::ValidityStore;
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
 use crate::nand::{Geometry, Nand};
-use crate::store::Store;
+use crate::store::FlashPageStore;
 
 /// Bytes of RAM per revived page (an invalid page that became valid again): an entry of a half-full hash table of page
 /// numbers.
@@ -26,7 +26,7 @@ const RAM_BYTES_PER_REVIVED_PAGE: u64 = 8;
 /// pages).
 #[derive(Clone, Debug)]
 pub struct ValidityStoreWithRevivedPages<V> {
-    /// Record of invalid pages on flash.
+    /// The wrapped validity store, which records on flash which data pages are invalid.
     validity_store: V,
     /// Pages that the record on flash lists as invalid and that recycling made valid again.
     revived_pages: BTreeSet<Ppn>,
@@ -107,7 +107,7 @@ impl<V: ValidityStore> ValidityStore for ValidityStoreWithRevivedPages<V> {
 
     fn append_valid_pages<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         out: &mut Vec<Ppn>,
     ) -> Result<()> {
@@ -119,8 +119,8 @@ impl<V: ValidityStore> ValidityStore for ValidityStoreWithRevivedPages<V> {
     }
 
     #[inline]
-    fn write_deferred_validity_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        self.validity_store.write_deferred_validity_step(io)
+    fn execute_next_deferred_validity_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+        self.validity_store.execute_next_deferred_validity_write(io)
     }
 
     fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
@@ -132,8 +132,8 @@ impl<V: ValidityStore> ValidityStore for ValidityStoreWithRevivedPages<V> {
     }
 
     #[inline]
-    fn max_pages_per_deferred_step(&self) -> u32 {
-        self.validity_store.max_pages_per_deferred_step()
+    fn max_page_writes_per_deferred_step(&self) -> u32 {
+        self.validity_store.max_page_writes_per_deferred_step()
     }
 
     fn max_metadata_pages(&self) -> u64 {

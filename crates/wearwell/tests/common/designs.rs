@@ -1,7 +1,7 @@
 //! The designs (lists of FTL parts) that every test runs, one line each.
 
 use wearwell::content::dedup::DedupOptions;
-use wearwell::content::recycle::{FingerprintStorePolicy, HistoryScope, RecycleOptions};
+use wearwell::content::recycle::{DeadPageHistoryScope, FingerprintStorePolicy, RecycleOptions};
 use wearwell::design::{
     DeltaOptions, DftlOptions, GeckoFtlOptions, MappingPart, Parts, Persistence, RecoveryBlockScan,
     RecyclingPart, SharingOptions, UFtlOptions, WearwellOptions, delta, delta_with_journal, dftl, geckoftl,
@@ -16,8 +16,8 @@ use wearwell::validity::{FlashBitmapOptions, GeckoOptions, MergeMode, ValiditySt
 use wearwell::write_buffer::WriteBufferOptions;
 use wearwell::{Error, Ftl};
 
-use super::worlds::{World, worlds};
-use super::{BUFFERS, full_medium};
+use super::worlds::{TinyDevice, tiny_devices};
+use super::{BUFFERS, nand_with_all_page_fields};
 
 /// A design that the tests run: its name, and the list of its parts.
 #[derive(Clone)]
@@ -29,10 +29,10 @@ pub struct DesignUnderTest {
 }
 
 impl DesignUnderTest {
-    /// Returns the number of distinct contents that tests write to this design. It is `few`, so that contents become
-    /// invalid and are written again. Designs with deduplication get more contents, so that they still program pages
-    /// and need GC.
-    pub fn distinct_contents(&self, few: u16) -> u16 {
+    /// Returns the number of distinct contents that tests write to this design: `few`, so that contents become invalid
+    /// and are written again. Designs with deduplication get 16 times as many, so that they still program pages and
+    /// need GC.
+    pub fn distinct_content_count(&self, few: u16) -> u16 {
         let deduplicates = self.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
         if deduplicates { 16 * few } else { few }
     }
@@ -45,26 +45,25 @@ impl DesignUnderTest {
         if is_mixture { MechanismSet::of_design(&self.parts.content) } else { MechanismSet::NONE }
     }
 
-    /// Returns whether a device of the design on this world (tiny device) has at least one page for the host. Some
-    /// mixtures (designs composed of several mechanisms) need more blocks for metadata and open blocks than the
-    /// smallest worlds have.
+    /// Returns whether the design leaves at least one page for the host on this tiny device. Some mixtures (designs
+    /// composed of several mechanisms) need more blocks for metadata and open blocks than the smallest devices have.
     ///
     /// # Panics
     /// If the parts of a mixture are refused for a reason other than space.
-    pub fn has_room(&self, world: &World) -> bool {
+    pub fn fits_on_tiny_device(&self, tiny_device: &TinyDevice) -> bool {
         if !self.name.starts_with("mixture") {
             return true;
         }
-        match Ftl::new(full_medium(world), 1, &self.parts) {
+        match Ftl::new(nand_with_all_page_fields(tiny_device), 1, &self.parts) {
             Ok(_) => true,
-            Err(Error::NoSpareSpace { .. }) => false,
+            Err(Error::TooFewPhysicalPages { .. }) => false,
             Err(error) => panic!("{}: {error}", self.name),
         }
     }
 
-    /// Returns the worlds (tiny devices) that have enough blocks for the design.
-    pub fn worlds_with_room(&self) -> Vec<World> {
-        worlds().into_iter().filter(|world| self.has_room(world)).collect()
+    /// Returns the tiny devices that have enough blocks for the design.
+    pub fn tiny_devices_with_enough_space(&self) -> Vec<TinyDevice> {
+        tiny_devices().into_iter().filter(|tiny_device| self.fits_on_tiny_device(tiny_device)).collect()
     }
 
     /// Returns whether the design may buffer acknowledged pages in volatile RAM outside the write buffer, as staged
@@ -94,7 +93,7 @@ const FAST_LOADING: FingerprintStorePolicy = FingerprintStorePolicy::Probability
 /// Victim policy that takes the block with the fewest valid pages.
 const GREEDY: VictimPolicy = VictimPolicy::Greedy;
 /// Victim policy that spares dead pages which are likely to be revived.
-const RC_GC: VictimPolicy = VictimPolicy::RecycleAware;
+const RECYCLING_AWARE_GC: VictimPolicy = VictimPolicy::RecycleAware;
 
 /// Returns the default GC options with this victim policy.
 fn gc_with_policy(policy: VictimPolicy) -> GcOptions {
@@ -136,8 +135,9 @@ const DUAL_POOL_LEVELING: WearOptions = WearOptions {
 const DUAL_POOL_AND_DYNAMIC_LEVELING: WearOptions =
     WearOptions { levels_wear_dynamically: true, ..DUAL_POOL_LEVELING };
 
-/// Changes a recycling design (revives dead pages) so that dead pages soon exceed the age limit and are not revived.
-fn with_fast_aging(parts: Parts) -> Parts {
+/// Changes a recycling design (revives dead pages) so that dead pages soon exceed the maximum age at which they may be
+/// revived.
+fn with_low_revival_age_limit(parts: Parts) -> Parts {
     let mut parts = parts;
     let recycle = parts.content.recycle.as_mut().expect("the design recycles");
     recycle.options.max_revival_age_programs = Some(150);
@@ -159,16 +159,16 @@ fn recycling_design(
 
 /// Changes a recycling design so that its history (list of dead pages per logical page) contains only dead pages in the
 /// fingerprint store.
-fn with_history_of_store_only(mut parts: Parts) -> Parts {
+fn with_history_only_of_stored_fingerprints(mut parts: Parts) -> Parts {
     let recycle = parts.content.recycle.as_mut().expect("the design recycles");
-    recycle.options.history_scope = HistoryScope::FingerprintStore;
+    recycle.options.dead_page_history_scope = DeadPageHistoryScope::FingerprintStore;
     parts
 }
 
 /// Returns the design `wearwell` with tables of a few entries, and with contents compared byte by byte.
 fn small_wearwell_design() -> Parts {
-    let content = with_history_of_store_only(recycling_design(
-        RC_GC,
+    let content = with_history_only_of_stored_fingerprints(recycling_design(
+        RECYCLING_AWARE_GC,
         FingerprintStorePolicy::Probability,
         Some(6),
         true,
@@ -186,10 +186,11 @@ fn small_wearwell_design() -> Parts {
     )
 }
 
-/// Returns the design `wearwell` with tables of content mechanisms so small that they are full most of the time.
-fn wearwell_design_with_full_tables() -> Parts {
+/// Returns the design `wearwell` with so little RAM for the tables of content mechanisms that they are full most of the
+/// time.
+fn wearwell_design_with_tiny_table_ram_limit() -> Parts {
     let mut parts = small_wearwell_design();
-    parts.content.table_limit_bytes = Some(400);
+    parts.content.content_tables_ram_limit_bytes = Some(400);
     parts
 }
 
@@ -291,12 +292,14 @@ fn with_map_in_nvram(parts: Parts) -> Parts {
     Parts { persistence: Persistence::NvramMap, ..without_battery(parts) }
 }
 
-/// A content mechanism of mixtures: its name, and a function that adds it to the parts of a design.
+/// A content mechanism that tests combine with others in one design (a *mixture*): its name, and a function that adds
+/// it to the parts of a design.
 type Mechanism = (&'static str, fn(&mut Parts));
 /// Content mechanisms of which mixtures (designs composed of several mechanisms) are made.
 const MECHANISMS: [Mechanism; 5] = [
     ("recycle", |parts| {
-        parts.content.recycle = recycling_design(RC_GC, FAST_LOADING, Some(6), true).content.recycle;
+        parts.content.recycle =
+            recycling_design(RECYCLING_AWARE_GC, FAST_LOADING, Some(6), true).content.recycle;
     }),
     ("share", |parts| {
         parts.content.sharing =
@@ -307,9 +310,9 @@ const MECHANISMS: [Mechanism; 5] = [
     ("silent", |parts| *parts = with_silent_write_elimination(parts.clone())),
 ];
 
-/// Names of the mixtures that are tested by default. They combine every two mechanisms, with and without a third, and
-/// every mechanism with every map and every kind of page validity.
-const COVER: [&str; 33] = [
+/// Names of the mixtures (designs of several content mechanisms) that are tested by default. They combine every two
+/// mechanisms, with and without a third, and every mechanism with every map and every kind of page validity.
+const MIXED_DESIGNS_COVERING_ALL_PAIRS: [&str; 33] = [
     "mixture flat recycle+share",
     "mixture flat delta+compress",
     "mixture flat recycle+share+delta+compress",
@@ -345,14 +348,17 @@ const COVER: [&str; 33] = [
     "mixture nvram cached delta+compress+silent",
 ];
 
-/// Returns the mixtures listed in [`COVER`]; with `WEARWELL_DESIGN=mixture` all mixtures.
-fn mixtures_under_test() -> impl Iterator<Item = (&'static str, Parts)> {
+/// Returns the mixtures (designs of several content mechanisms) that are tested: those in
+/// [`MIXED_DESIGNS_COVERING_ALL_PAIRS`], or all with `WEARWELL_DESIGN=mixture`.
+fn mixed_designs_under_test() -> impl Iterator<Item = (&'static str, Parts)> {
     let asked_for = design_name_prefix().is_some_and(|family| family.starts_with("mixture"));
-    mixtures().into_iter().filter(move |(name, _)| asked_for || COVER.contains(name))
+    mixed_designs()
+        .into_iter()
+        .filter(move |(name, _)| asked_for || MIXED_DESIGNS_COVERING_ALL_PAIRS.contains(name))
 }
 
-/// Returns the kinds of page validity on flash, with their names.
-fn validity_on_flash() -> [(&'static str, ValidityStoreKind); 3] {
+/// Returns the kinds of validity stores that record on flash which pages are invalid, with their names.
+fn named_validity_store_kinds_on_flash() -> [(&'static str, ValidityStoreKind); 3] {
     let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
     [
         ("bitmap", ValidityStoreKind::Bitmap(FlashBitmapOptions::default())),
@@ -361,10 +367,10 @@ fn validity_on_flash() -> [(&'static str, ValidityStoreKind); 3] {
     ]
 }
 
-/// Returns all mixtures of parts: two or more content mechanisms on each kind of map, with a battery that keeps RAM,
-/// and without a battery where possible. With page validity on flash, also mixtures of one mechanism or none.
-fn mixtures() -> Vec<(&'static str, Parts)> {
-    let mut mixtures = Vec::new();
+/// Returns all mixtures: designs of two or more content mechanisms on each kind of map, with a battery that keeps RAM,
+/// and without a battery where possible. With page validity on flash, also designs of one mechanism or none.
+fn mixed_designs() -> Vec<(&'static str, Parts)> {
+    let mut mixed_designs = Vec::new();
     for chosen in 0..1 << MECHANISMS.len() {
         let names = MECHANISMS.iter().enumerate().filter(|(k, _)| chosen >> k & 1 == 1_u32);
         let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(GcOptions::default()) };
@@ -373,67 +379,64 @@ fn mixtures() -> Vec<(&'static str, Parts)> {
             let content = if name.is_empty() { "alone".into() } else { name.join("+") };
             format!("mixture {map} {content}").leak()
         };
-        for (store, validity) in validity_on_flash() {
+        for (store, validity) in named_validity_store_kinds_on_flash() {
             let flat = Parts { validity, ..parts.clone() };
             let mut cached = with_map_on_flash(6, flat.clone());
             if chosen == 0 {
                 cached.persistence = cached.default_persistence();
             }
             for (map, parts) in [("flat", flat), ("cached", cached)] {
-                mixtures.push((named(&format!("{map}+{store}")), parts.clone()));
+                mixed_designs.push((named(&format!("{map}+{store}")), parts.clone()));
                 if !matches!(validity, ValidityStoreKind::Bitmap(_)) {
                     let in_nvram = with_map_in_nvram(parts);
-                    mixtures.push((
+                    mixed_designs.push((
                         named(&format!("noted {map}+{store}")),
                         with_recovery_notes(in_nvram.clone()),
                     ));
-                    mixtures.push((named(&format!("nvram {map}+{store}")), in_nvram));
+                    mixed_designs.push((named(&format!("nvram {map}+{store}")), in_nvram));
                 }
             }
         }
         if chosen.count_ones() < 2 {
             continue;
         }
-        mixtures.push((named("flat"), parts.clone()));
-        mixtures.push((named("cached"), with_map_on_flash(6, parts.clone())));
-        mixtures.push((named("nvram"), without_battery(parts.clone())));
-        mixtures.push((named("nvram cached"), without_battery(with_map_on_flash(6, parts))));
+        mixed_designs.push((named("flat"), parts.clone()));
+        mixed_designs.push((named("cached"), with_map_on_flash(6, parts.clone())));
+        mixed_designs.push((named("nvram"), without_battery(parts.clone())));
+        mixed_designs.push((named("nvram cached"), without_battery(with_map_on_flash(6, parts))));
     }
-    mixtures
+    mixed_designs
 }
 
 /// Returns the prefix of the names of designs to be tested, from the environment: `WEARWELL_DESIGN=delta cargo test`
-/// runs only designs whose name begins with `delta`, `WEARWELL_DESIGN=cover` the mixtures of [`COVER`]. `None` selects
-/// all.
+/// runs only designs whose name begins with `delta`, `WEARWELL_DESIGN=cover` the mixtures of
+/// [`MIXED_DESIGNS_COVERING_ALL_PAIRS`]. `None` selects all.
 pub fn design_name_prefix() -> Option<String> {
     std::env::var("WEARWELL_DESIGN").ok()
 }
 
 /// Returns whether `WEARWELL_DESIGN` selects the design `name` for this test run.
 fn is_selected(name: &str) -> bool {
-    design_name_prefix()
-        .is_none_or(|family| name.starts_with(&family) || family == "cover" && COVER.contains(&name))
+    design_name_prefix().is_none_or(|family| {
+        name.starts_with(&family) || family == "cover" && MIXED_DESIGNS_COVERING_ALL_PAIRS.contains(&name)
+    })
 }
 
-/// Returns whether long explorations are run in full: `WEARWELL_SOAK=1 cargo test`.
-pub fn is_full_exploration() -> bool {
+/// Returns whether tests run at full length, as `WEARWELL_SOAK=1 cargo test` requests.
+pub fn is_soak_run() -> bool {
     std::env::var_os("WEARWELL_SOAK").is_some()
 }
 
-/// Returns the interval of the cases to be run in an exploration: one case in `n` by default, every case (1) if
-/// explorations are run in full.
-pub fn exploration_interval(n: u64) -> u64 {
-    if is_full_exploration() { 1 } else { n }
+/// Returns the interval of the test cases that are run: one case in `n` by default, every case (1) with
+/// `WEARWELL_SOAK=1`.
+pub fn test_case_interval(n: u64) -> u64 {
+    if is_soak_run() { 1 } else { n }
 }
 
-/// Returns the write buffers with which case number `turn` of a test is run: all of them if explorations are run in
-/// full, otherwise one, in rotation over the cases.
+/// Returns the write buffers with which case number `turn` of a test is run: all of them with `WEARWELL_SOAK=1`,
+/// otherwise one, in rotation over the cases.
 pub fn buffers_for_case(turn: u64) -> Vec<WriteBufferOptions> {
-    if is_full_exploration() {
-        BUFFERS.to_vec()
-    } else {
-        vec![BUFFERS[(turn % BUFFERS.len() as u64) as usize]]
-    }
+    if is_soak_run() { BUFFERS.to_vec() } else { vec![BUFFERS[(turn % BUFFERS.len() as u64) as usize]] }
 }
 
 /// Returns all designs under test. One line in this function adds a new design to every test.
@@ -442,8 +445,8 @@ pub fn designs() -> Vec<DesignUnderTest> {
     use ReferenceCountForm::{Dense, Sparse};
     let unbounded = FingerprintStorePolicy::Probability;
     // The latter are last, because tests derive their seeds from the place of a design in the list.
-    let (mixtures, mixtures_of_flat_maps_in_nvram): (Vec<_>, Vec<_>) =
-        mixtures_under_test().partition(|(name, _)| !name.starts_with("mixture nvram flat+"));
+    let (mixed_designs, mixtures_of_flat_maps_in_nvram): (Vec<_>, Vec<_>) =
+        mixed_designs_under_test().partition(|(name, _)| !name.starts_with("mixture nvram flat+"));
     vec![
         ("page-map greedy", page_map(gc_with_policy(GREEDY))),
         ("page-map cost-benefit", page_map(gc_with_policy(VictimPolicy::CostBenefit))),
@@ -458,19 +461,22 @@ pub fn designs() -> Vec<DesignUnderTest> {
             page_map(GcOptions { policy: VictimPolicy::Fifo, ..gc_with_wear_leveling(DUAL_POOL_LEVELING) }),
         ),
         ("recyclable lru greedy", recycling_design(GREEDY, FingerprintStorePolicy::Lru, Some(6), false)),
-        ("recyclable lru rc-gc", recycling_design(RC_GC, FingerprintStorePolicy::Lru, Some(6), true)),
+        (
+            "recyclable lru rc-gc",
+            recycling_design(RECYCLING_AWARE_GC, FingerprintStorePolicy::Lru, Some(6), true),
+        ),
         (
             "recyclable prob greedy",
             recycling_design(GREEDY, FingerprintStorePolicy::Probability, Some(6), true),
         ),
         (
             "recyclable prob rc-gc",
-            recycling_design(RC_GC, FingerprintStorePolicy::Probability, Some(6), false),
+            recycling_design(RECYCLING_AWARE_GC, FingerprintStorePolicy::Probability, Some(6), false),
         ),
         ("recyclable prob+fl greedy", recycling_design(GREEDY, FAST_LOADING, Some(6), false)),
-        ("recyclable prob+fl rc-gc", recycling_design(RC_GC, FAST_LOADING, Some(6), true)),
+        ("recyclable prob+fl rc-gc", recycling_design(RECYCLING_AWARE_GC, FAST_LOADING, Some(6), true)),
         ("recyclable unbounded greedy", recycling_design(GREEDY, unbounded, None, true)),
-        ("recyclable unbounded rc-gc", recycling_design(RC_GC, unbounded, None, false)),
+        ("recyclable unbounded rc-gc", recycling_design(RECYCLING_AWARE_GC, unbounded, None, false)),
         ("dftl 1 entry", demand_paged_design(1)),
         ("dftl 4 entries", demand_paged_design(4)),
         ("dftl 16 entries", demand_paged_design(16)),
@@ -499,7 +505,10 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("remap ideal few entries", remap_design(ReverseMapKind::Ideal, Sparse, Some(5))),
         ("nvram page-map", without_battery(page_map(gc_with_policy(GREEDY)))),
         ("nvram page-map fifo", without_battery(page_map(gc_with_policy(VictimPolicy::Fifo)))),
-        ("nvram recyclable", without_battery(recycling_design(RC_GC, FAST_LOADING, Some(6), true))),
+        (
+            "nvram recyclable",
+            without_battery(recycling_design(RECYCLING_AWARE_GC, FAST_LOADING, Some(6), true)),
+        ),
         ("nvram recyclable unbounded", without_battery(recycling_design(GREEDY, unbounded, None, true))),
         ("nvram remap", without_battery(remap_design(ReverseMapKind::Ideal, Dense, Some(40)))),
         ("nvram remap none", without_battery(remap_design(ReverseMapKind::OobOnly, Dense, None))),
@@ -508,13 +517,16 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("nvram integrated", without_battery(integrated(GcOptions::default(), Some(VERIFIED_DEDUP), true))),
         (
             "recyclable map on flash",
-            with_map_on_flash(6, recycling_design(RC_GC, FAST_LOADING, Some(6), true)),
+            with_map_on_flash(6, recycling_design(RECYCLING_AWARE_GC, FAST_LOADING, Some(6), true)),
         ),
         (
             "recyclable prob+fl refreshed",
-            with_fast_aging(recycling_design(RC_GC, FAST_LOADING, Some(6), true)),
+            with_low_revival_age_limit(recycling_design(RECYCLING_AWARE_GC, FAST_LOADING, Some(6), true)),
         ),
-        ("recyclable unbounded refreshed", with_fast_aging(recycling_design(GREEDY, unbounded, None, false))),
+        (
+            "recyclable unbounded refreshed",
+            with_low_revival_age_limit(recycling_design(GREEDY, unbounded, None, false)),
+        ),
         ("page-map heads and tails", with_head_and_tail_pages(page_map(gc_with_policy(GREEDY)))),
         (
             "remap segments heads and tails",
@@ -537,7 +549,7 @@ pub fn designs() -> Vec<DesignUnderTest> {
         (
             "recyclable dual-pool",
             with_wear_leveling(
-                recycling_design(RC_GC, FAST_LOADING, Some(6), true),
+                recycling_design(RECYCLING_AWARE_GC, FAST_LOADING, Some(6), true),
                 DUAL_POOL_AND_DYNAMIC_LEVELING,
             ),
         ),
@@ -566,33 +578,38 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("nvram delta map on flash", without_battery(delta_design(1, Some(6)))),
         (
             "nvram recyclable map on flash",
-            without_battery(with_map_on_flash(6, recycling_design(RC_GC, FAST_LOADING, Some(6), true))),
+            without_battery(with_map_on_flash(
+                6,
+                recycling_design(RECYCLING_AWARE_GC, FAST_LOADING, Some(6), true),
+            )),
         ),
     ]
     .into_iter()
-    .chain(mixtures)
+    .chain(mixed_designs)
     .chain([
         ("page-map silent", with_silent_write_elimination(page_map(gc_with_policy(GREEDY)))),
         ("geckoftl silent", with_silent_write_elimination(geckoftl_design(4, 2, 1, MergeMode::MultiWay))),
         (
             "recyclable history of the store",
-            with_history_of_store_only(recycling_design(RC_GC, FAST_LOADING, Some(6), true)),
+            with_history_only_of_stored_fingerprints(recycling_design(
+                RECYCLING_AWARE_GC,
+                FAST_LOADING,
+                Some(6),
+                true,
+            )),
         ),
         (
             "nvram recyclable history of the store refreshed",
-            with_history_of_store_only(with_fast_aging(without_battery(recycling_design(
-                GREEDY,
-                FingerprintStorePolicy::Lru,
-                Some(6),
-                false,
-            )))),
+            with_history_only_of_stored_fingerprints(with_low_revival_age_limit(without_battery(
+                recycling_design(GREEDY, FingerprintStorePolicy::Lru, Some(6), false),
+            ))),
         ),
         ("mixture of the design wearwell", small_wearwell_design()),
         (
             "mixture of the design wearwell dual-pool",
             with_wear_leveling(small_wearwell_design(), DUAL_POOL_LEVELING),
         ),
-        ("mixture of the design wearwell with full tables", wearwell_design_with_full_tables()),
+        ("mixture of the design wearwell with full tables", wearwell_design_with_tiny_table_ram_limit()),
     ])
     .chain(mixtures_of_flat_maps_in_nvram)
     .map(|(name, parts)| DesignUnderTest { name, parts })

@@ -7,7 +7,7 @@ use wearwell::content::dedup::DedupOptions;
 use wearwell::design::{Parts, RecoveryBlockScan, SharingOptions, remap};
 use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
-use wearwell::nand::{CutOutcome, Geometry, Nand, RetainedFields, SimNand};
+use wearwell::nand::{CutOutcome, Geometry, Nand, RetainedPageFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
@@ -22,18 +22,18 @@ pub const PAGE_BYTES: u64 = 512;
 /// Number of logical pages of the device.
 pub const LOGICAL_PAGES: u32 = 20;
 /// Bytes of an NVRAM segment of the reverse map: a head and three entries.
-pub const SEGMENT_BYTES: u32 = 64;
+pub const NVRAM_SEGMENT_BYTES: u32 = 64;
 
-/// Returns the kind of a reverse map in segments of [`SEGMENT_BYTES`], in `nvram_bytes` bytes of NVRAM.
-pub fn segment_reverse_map(nvram_bytes: u64) -> ReverseMapKind {
-    ReverseMapKind::Segments { nvram_bytes, segment_bytes: SEGMENT_BYTES }
+/// Returns the kind of a reverse map in segments of [`NVRAM_SEGMENT_BYTES`], in `nvram_bytes` bytes of NVRAM.
+pub fn reverse_map_in_nvram_segments(nvram_bytes: u64) -> ReverseMapKind {
+    ReverseMapKind::Segments { nvram_bytes, segment_bytes: NVRAM_SEGMENT_BYTES }
 }
 
 /// Returns the kinds of reverse maps that are stored in NVRAM. Tests that depend on the blocks of pages use only these,
 /// because a reverse map on flash takes blocks of its own.
 pub fn nvram_reverse_maps() -> [ReverseMapKind; 2] {
     let nvram_bytes = 1536;
-    [segment_reverse_map(nvram_bytes), ReverseMapKind::NvramLog { nvram_bytes }]
+    [reverse_map_in_nvram_segments(nvram_bytes), ReverseMapKind::NvramLog { nvram_bytes }]
 }
 
 /// Device on which tests start garbage collection themselves, and so know which block is collected.
@@ -60,11 +60,11 @@ pub struct DriveOptions {
     /// Capacity of the write buffer, pages.
     pub buffer_pages: u32,
     /// Effect of a power cut on the program or erase that it interrupts.
-    pub cut_outcome: CutOutcome,
+    pub power_cut_outcome: CutOutcome,
     /// Whether a remap command takes effect as a whole or not at all.
     pub atomic_commands: bool,
     /// Pages that a recovery reads in each block.
-    pub survey: RecoveryBlockScan,
+    pub recovery_block_scan: RecoveryBlockScan,
 }
 
 impl DriveOptions {
@@ -77,29 +77,33 @@ impl DriveOptions {
             dedup: false,
             policy: VictimPolicy::Greedy,
             buffer_pages: 0,
-            cut_outcome: CutOutcome::NoEffect,
+            power_cut_outcome: CutOutcome::NoEffect,
             atomic_commands: false,
-            survey: RecoveryBlockScan::OobScan,
+            recovery_block_scan: RecoveryBlockScan::OobScan,
         }
     }
 
     /// Builds an empty device with these options.
     pub fn build_drive(&self) -> Drive {
         let dedup = self.dedup.then_some(DedupOptions { capacity_entries: None, must_verify_hits: true });
-        let Self { reverse_map, atomic_commands, survey, .. } = *self;
+        let Self { reverse_map, atomic_commands, recovery_block_scan, .. } = *self;
         let sharing = SharingOptions {
             reverse_map,
             reference_count_form: ReferenceCountForm::Dense,
             dedup,
             has_atomic_remap_commands: atomic_commands,
         };
-        let gc = GcOptions { policy: self.policy, background_free_blocks: u32::MAX, ..GcOptions::default() };
-        let parts = Parts { recovery_block_scan: survey, ..remap(gc, sharing) };
-        let nand = SimNand::new(self.geometry.clone(), RetainedFields::ALL)
+        let gc = GcOptions {
+            policy: self.policy,
+            background_gc_below_free_blocks: u32::MAX,
+            ..GcOptions::default()
+        };
+        let parts = Parts { recovery_block_scan, ..remap(gc, sharing) };
+        let nand = SimNand::new(self.geometry.clone(), RetainedPageFields::ALL)
             .with_nvram(parts.reverse_map_nvram_bytes(PAGE_BYTES as u32));
         let buffer =
             WriteBufferOptions { capacity_pages: self.buffer_pages, policy: WriteBufferPolicy::Fifo };
-        let nand = medium_with_power_cut(nand, None, self.cut_outcome);
+        let nand = medium_with_power_cut(nand, None, self.power_cut_outcome);
         let device =
             Device::new(nand, self.logical_pages, &parts, DeviceOptions { buffer }).expect("it fits");
         Drive { device }
@@ -119,13 +123,14 @@ impl Drive {
         audit(&mut self.device);
     }
 
-    /// Remaps `pages` logical pages from `source` on to the pages from `target` on; returns the error of the device.
+    /// Remaps `pages` logical pages: those from `target` on get the contents of those from `source` on. Returns the
+    /// error of the device.
     pub fn try_remap(&mut self, target: u32, source: u32, pages: u32, mode: RemapMode) -> Result<()> {
         let bytes = |pages: u32| pages as u64 * PAGE_BYTES;
         self.device.remap(bytes(target), bytes(source), bytes(pages), mode)
     }
 
-    /// Remaps one logical page `source` to the page `target`, and audits the device.
+    /// Remaps one page: gives logical page `target` the content of `source`, and audits the device.
     pub fn remap(&mut self, target: u32, source: u32, mode: RemapMode) {
         self.try_remap(target, source, 1, mode).expect("there is room");
         audit(&mut self.device);
@@ -180,7 +185,7 @@ impl Drive {
     }
 
     /// Collects GC victims until no page can be freed; returns the victims in order.
-    pub fn collect_all(&mut self) -> Vec<BlockId> {
+    pub fn collect_until_no_victim_is_left(&mut self) -> Vec<BlockId> {
         std::iter::from_fn(|| self.collect()).collect()
     }
 
@@ -201,8 +206,9 @@ impl Drive {
         self.device.ftl().stats().programs[cause as usize]
     }
 
-    /// Returns the number of pages that garbage collection programmed without reading them first.
-    pub fn programs_without_read(&self) -> u64 {
+    /// Returns the number of pages that garbage collection programmed minus the number that it read: pages that it
+    /// programmed without reading them first.
+    pub fn gc_programs_without_read(&self) -> u64 {
         self.programs(Cause::Gc) - self.device.ftl().stats().reads[Cause::Gc as usize]
     }
 
@@ -219,10 +225,10 @@ impl Drive {
         pages.map_while(|ppn| nand.probe_page(ppn).ok().flatten()).map(|oob| oob.owner).collect()
     }
 
-    /// Zeroes the NVRAM segments of a block on the medium, without informing the reverse map.
-    pub fn zero_segments_of(&mut self, block: u64) {
+    /// Overwrites the reverse-map segments of a block in the simulated NVRAM with zeros. The reverse map does not know.
+    pub fn clear_nvram_segments_of_block(&mut self, block: u64) {
         /// Number of 64-bit words of a segment.
-        const WORDS: usize = SEGMENT_BYTES as usize / 8;
+        const WORDS: usize = NVRAM_SEGMENT_BYTES as usize / 8;
         let nand = self.device.ftl_mut().store_mut().nand_mut();
         for head in (0..nand.nvram().len()).step_by(WORDS) {
             if nand.nvram()[head] != 0 && nand.nvram()[head + 1] >> 32 == block {
@@ -244,14 +250,14 @@ impl Drive {
     /// Returns the number of binds (a logical page mapped to a stored page) that were executed as writes because the
     /// stored page had the maximum number of referrers, and the number of binds and trims executed as writes because
     /// the reverse map was full.
-    pub fn demotion_counts(&self) -> (u64, u64) {
+    pub fn demotions_by_max_referrers_and_full_map(&self) -> (u64, u64) {
         let stats = self.device.ftl().stats();
-        (stats.binds_demoted_by_max_referrers, stats.demotions_by_full_reverse_map)
+        (stats.writes_due_to_max_referrers, stats.writes_due_to_full_reverse_map)
     }
 
     /// Remaps page 19 to the flash pages of 17 and 18 in turn, which programs nothing. Each remap adds a reverse-map
     /// entry that supersedes an earlier one, until the reverse map in NVRAM has been compacted more than once.
-    pub fn churn_entries(&mut self) {
+    pub fn supersede_reverse_map_entries(&mut self) {
         for k in 0..300 {
             self.remap(19, 17 + k % 2, Copy);
         }
@@ -269,7 +275,7 @@ pub fn run_with_every_power_cut(
 ) -> u64 {
     let mut cuts = 0;
     for outcome in CutOutcome::ALL {
-        let mut before = DriveOptions { cut_outcome: outcome, ..build.clone() }.build_drive();
+        let mut before = DriveOptions { power_cut_outcome: outcome, ..build.clone() }.build_drive();
         scene(&mut before);
         let mut uncut = before.clone();
         uncut.device.ftl_mut().store_mut().nand_mut().restore_power(None);

@@ -45,23 +45,23 @@ pub enum Op {
     /// Write of one content to a range of sectors.
     Write {
         /// Number of the first sector that is written.
-        first: u64,
+        first_sector: u64,
         /// Number of sectors that are written.
         sectors: u64,
         /// Id of the content that is written.
-        id: u16,
+        content_id: u16,
     },
     /// Read of a range of sectors.
     Read {
         /// Number of the first sector that is read.
-        first: u64,
+        first_sector: u64,
         /// Number of sectors that are read.
         sectors: u64,
     },
     /// Trim of a range of sectors.
     Trim {
         /// Number of the first sector that is trimmed.
-        first: u64,
+        first_sector: u64,
         /// Number of sectors that are trimmed.
         sectors: u64,
     },
@@ -78,13 +78,13 @@ pub enum Op {
     },
     /// Flush of all acknowledged writes.
     Flush,
-    /// Change of the victim policy of garbage collection.
-    Victims(VictimPolicy),
-    /// Change of the policy and of the capacity (entries; `None`: unbounded) of the fingerprint store, which finds dead
+    /// Changes the victim policy of garbage collection.
+    SetVictimPolicy(VictimPolicy),
+    /// Changes the policy and the capacity (entries; `None`: unbounded) of the fingerprint store, which finds dead
     /// pages to revive.
-    Fingerprints(FingerprintStorePolicy, Option<u32>),
-    /// Switch of content schemes (deduplication, compression and others): the given schemes on, all others off.
-    Schemes(MechanismSet),
+    SetFingerprintStore(FingerprintStorePolicy, Option<u32>),
+    /// Switches content schemes (deduplication, compression and others): the given schemes on, all others off.
+    SwitchMechanisms(MechanismSet),
 }
 
 /// Random generator of the host operations of a test run.
@@ -95,9 +95,9 @@ pub struct OperationGenerator {
     /// Number of sectors of the device.
     pub sectors: u64,
     /// Number of sectors per page.
-    pub page_sectors: u64,
-    /// Number of distinct contents; their ids are `0..contents`.
-    pub contents: u16,
+    pub sectors_per_page: u64,
+    /// Number of distinct contents; their ids are `0..content_count`.
+    pub content_count: u16,
     /// Whether some operations of the run change the victim policy or the fingerprint store.
     pub changes_policies: bool,
 }
@@ -108,20 +108,24 @@ impl OperationGenerator {
     /// instead.
     pub fn draw(&mut self) -> Op {
         if self.changes_policies && self.random.below(1000) == 0 {
-            return self.draw_switch();
+            return self.draw_policy_change();
         }
         match self.random.below(100) {
             0..55 => {
                 let (first, sectors) = self.draw_range(75);
-                Op::Write { first, sectors, id: self.random.below(self.contents as u64) as u16 }
+                Op::Write {
+                    first_sector: first,
+                    sectors,
+                    content_id: self.random.below(self.content_count as u64) as u16,
+                }
             }
             55..81 => {
                 let (first, sectors) = self.draw_range(30);
-                Op::Read { first, sectors }
+                Op::Read { first_sector: first, sectors }
             }
             81..91 => {
                 let (first, sectors) = self.draw_range(80);
-                Op::Trim { first, sectors }
+                Op::Trim { first_sector: first, sectors }
             }
             91..97 => self.draw_remap(),
             _ => Op::Flush,
@@ -131,7 +135,7 @@ impl OperationGenerator {
     /// Draws a range of sectors (first sector, number of sectors). With a probability of `whole_pages_percent` percent
     /// it is one or two whole pages, otherwise a range of up to two pages at any sector.
     fn draw_range(&mut self, whole_pages_percent: u64) -> (u64, u64) {
-        let page = self.page_sectors;
+        let page = self.sectors_per_page;
         if self.random.is_true_with_percent(whole_pages_percent) {
             let pages = self.sectors / page;
             let first = self.random.below(pages);
@@ -145,7 +149,7 @@ impl OperationGenerator {
     /// Draws a remap of one to three pages between random addresses; the ranges may overlap. One remap in three
     /// relocates the pages (deallocates the source).
     fn draw_remap(&mut self) -> Op {
-        let device_pages = self.sectors / self.page_sectors;
+        let device_pages = self.sectors / self.sectors_per_page;
         let pages = (1 + self.random.below(3)).min(device_pages);
         let [target, source] = [0, 1].map(|_| self.random.below(device_pages - pages + 1));
         let mode = if self.random.is_true_with_percent(33) { RemapMode::Relocate } else { RemapMode::Copy };
@@ -153,7 +157,7 @@ impl OperationGenerator {
     }
 
     /// Draws a change of the victim policy or of the fingerprint store.
-    fn draw_switch(&mut self) -> Op {
+    fn draw_policy_change(&mut self) -> Op {
         let victims = [
             VictimPolicy::Greedy,
             VictimPolicy::CostBenefit,
@@ -168,9 +172,9 @@ impl OperationGenerator {
         ];
         let entries = [Some(0), Some(1), Some(6), Some(30), None];
         if self.random.is_true_with_percent(50) {
-            Op::Victims(self.random.pick(&victims))
+            Op::SetVictimPolicy(self.random.pick(&victims))
         } else {
-            Op::Fingerprints(self.random.pick(&stores), self.random.pick(&entries))
+            Op::SetFingerprintStore(self.random.pick(&stores), self.random.pick(&entries))
         }
     }
 }
@@ -189,7 +193,9 @@ impl SchemeSwitcher {
     pub fn draw(&mut self) -> Option<Op> {
         let is_due = self.schemes != MechanismSet::NONE && self.random.below(60) == 0;
         is_due.then(|| {
-            Op::Schemes(self.schemes.iter().filter(|_| self.random.is_true_with_percent(75)).collect())
+            Op::SwitchMechanisms(
+                self.schemes.iter().filter(|_| self.random.is_true_with_percent(75)).collect(),
+            )
         })
     }
 }

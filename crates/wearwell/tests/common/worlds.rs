@@ -1,14 +1,14 @@
-//! Worlds: tiny named devices. Each is so small that garbage collection, full pools and evictions happen all the time,
-//! and each has one unusual feature.
+//! Tiny named devices ("worlds") for tests. Each is so small that garbage collection, full pools and evictions happen
+//! all the time, and each has one unusual feature.
 
 use wearwell::design::Parts;
-use wearwell::nand::{Geometry, RetainedFields, SimNand};
+use wearwell::nand::{Geometry, RetainedPageFields, SimNand};
 use wearwell::{Error, Ftl};
 
 /// A tiny device for tests: a geometry, and the share of it that the host fills.
 #[derive(Clone)]
-pub struct World {
-    /// Name of the world, by which failure messages and tests refer to it.
+pub struct TinyDevice {
+    /// Name of the tiny device, by which failure messages and tests refer to it.
     pub name: &'static str,
     /// Numbers of channels, planes, blocks and pages of the device.
     pub geometry: Geometry,
@@ -16,17 +16,17 @@ pub struct World {
     fill_percent: u32,
 }
 
-impl World {
-    /// Returns this world (tiny device) with more blocks per plane, some of which may then be bad.
+impl TinyDevice {
+    /// Returns this tiny device with more blocks per plane, some of which may then be bad.
     pub fn with_more_blocks(&self, blocks: u32) -> Self {
         let blocks_per_plane = self.geometry.blocks_per_plane + blocks;
         Self { geometry: Geometry { blocks_per_plane, ..self.geometry.clone() }, ..self.clone() }
     }
 
-    /// Returns the number of logical pages of a device of this world with this design.
+    /// Returns the number of logical pages of this tiny device if it has this design.
     ///
     /// # Panics
-    /// If the design needs more blocks for itself than there are: see `DesignUnderTest::has_room`.
+    /// If the design needs more blocks for itself than there are: see `DesignUnderTest::fits_on_tiny_device`.
     pub fn logical_pages(&self, parts: &Parts) -> u32 {
         let most = max_logical_pages(&self.geometry, parts);
         (most * self.fill_percent / 100).max(1)
@@ -35,11 +35,11 @@ impl World {
 
 /// Returns whether a design accepts `pages` logical pages on a geometry.
 pub fn accepts_logical_pages(geometry: &Geometry, parts: &Parts, pages: u32) -> bool {
-    let medium =
-        SimNand::new(geometry.clone(), RetainedFields::default()).with_nvram(super::nvram_bytes(geometry));
+    let medium = SimNand::new(geometry.clone(), RetainedPageFields::default())
+        .with_nvram(super::nvram_bytes(geometry));
     match Ftl::new(medium, pages, parts) {
         Ok(_) => true,
-        Err(Error::NoSpareSpace { .. } | Error::InvalidOptions(_)) => false,
+        Err(Error::TooFewPhysicalPages { .. } | Error::InvalidOptions(_)) => false,
         Err(error) => panic!("{error}"),
     }
 }
@@ -75,18 +75,18 @@ pub fn geometry_without_superblocks([pools, blocks, pages, page_bytes]: [u32; 4]
     geometry_of([1, pools, blocks, pages, page_bytes])
 }
 
-/// Returns all worlds (tiny devices) on which tests run.
-pub fn worlds() -> Vec<World> {
+/// Returns all tiny devices on which tests run.
+pub fn tiny_devices() -> Vec<TinyDevice> {
     let superblocks = Geometry { superblock_planes: 2, ..geometry_of([1, 4, 10, 4, 512]) };
     let wide = Geometry { superblock_planes: 4, ..geometry_of([2, 4, 9, 2, 1024]) };
     vec![
-        World { name: "tiny", geometry: geometry_of([1, 1, 8, 4, 1024]), fill_percent: 90 },
-        World { name: "slc", geometry: geometry_of([1, 1, 40, 16, 512]), fill_percent: 85 },
-        World { name: "many_planes", geometry: geometry_of([2, 4, 10, 8, 1024]), fill_percent: 85 },
-        World { name: "superblocks", geometry: superblocks, fill_percent: 90 },
-        World { name: "wide_superblocks", geometry: wide, fill_percent: 90 },
-        World { name: "large_pages", geometry: geometry_of([1, 1, 10, 4, 16384]), fill_percent: 85 },
-        World { name: "one_block_spare", geometry: geometry_of([1, 1, 10, 8, 512]), fill_percent: 100 },
-        World { name: "odd", geometry: geometry_of([1, 2, 11, 6, 2048]), fill_percent: 90 },
+        TinyDevice { name: "tiny", geometry: geometry_of([1, 1, 8, 4, 1024]), fill_percent: 90 },
+        TinyDevice { name: "slc", geometry: geometry_of([1, 1, 40, 16, 512]), fill_percent: 85 },
+        TinyDevice { name: "many_planes", geometry: geometry_of([2, 4, 10, 8, 1024]), fill_percent: 85 },
+        TinyDevice { name: "superblocks", geometry: superblocks, fill_percent: 90 },
+        TinyDevice { name: "wide_superblocks", geometry: wide, fill_percent: 90 },
+        TinyDevice { name: "large_pages", geometry: geometry_of([1, 1, 10, 4, 16384]), fill_percent: 85 },
+        TinyDevice { name: "one_block_spare", geometry: geometry_of([1, 1, 10, 8, 512]), fill_percent: 100 },
+        TinyDevice { name: "odd", geometry: geometry_of([1, 2, 11, 6, 2048]), fill_percent: 90 },
     ]
 }

@@ -1,10 +1,10 @@
-//! Tests that the composed design `wearwell` contains the designs of the papers.
+//! Chain of comparisons from the composed design `wearwell` to the designs of the papers: tests that it contains them.
 //!
 //! A drive has all content mechanisms of `wearwell`, but only those of a paper are switched on. With map, page validity
 //! and recovery as in the paper, it executes the flash operations of the paper's design, one by one. So a mechanism
 //! that is off disturbs nothing. Where an assumption of a paper differs, the tests compare the numbers of operations by
-//! cause, on the world (tiny device) `slc` without a write buffer. `docs/verification.md` lists these numbers: first
-//! those of the composed drive, then those of the paper's design.
+//! cause, on the tiny device `slc` without a write buffer. `docs/verification.md` lists these numbers: first those of
+//! the composed drive, then those of the paper's design.
 
 use MechanismKind::{Dedup, Delta, Recycle};
 use wearwell::Device;
@@ -21,7 +21,7 @@ use wearwell::lifetime::{
     LifetimePaperConfiguration, MechanismKind, MechanismSet, WriteActivity,
 };
 use wearwell::mapping::{DemandPagedMapOptions, InvalidPageIdentification};
-use wearwell::nand::{RecordedOp, RetainedFields, SimNand};
+use wearwell::nand::{RecordedOp, RetainedPageFields, SimNand};
 use wearwell::operation::{Cause, FlashOp, OpKind};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
@@ -31,8 +31,8 @@ use wearwell::write_buffer::WriteBufferOptions;
 
 use super::DOCUMENT;
 use crate::common::{
-    BUFFERS, FragileNand, Op, OperationGenerator, Oracle, Random, World, accepts_logical_pages, recorded_ops,
-    recording_medium, worlds,
+    BUFFERS, FragileNand, Op, OperationGenerator, Oracle, Random, TinyDevice, accepts_logical_pages,
+    recorded_ops, recording_medium, tiny_devices,
 };
 
 /// Number of host operations of a run.
@@ -40,7 +40,7 @@ const OPERATIONS: u64 = 12_000;
 /// Bytes of NVRAM of the drives.
 const NVRAM_BYTES: u64 = 1 << 18;
 /// Number of entries of a map cache that is smaller than the map.
-const FEW_ENTRIES: u32 = 10;
+const FEW_MAP_CACHE_ENTRIES: u32 = 10;
 /// Options of Logarithmic Gecko (page validity on flash): runs are merged all at once, and each level is twice the size
 /// of the one below it.
 const GECKO: GeckoOptions =
@@ -50,14 +50,14 @@ const DEDUP: DedupOptions = DedupOptions { capacity_entries: None, must_verify_h
 
 /// Which of a design's content mechanisms (deduplication, deltas and others) are switched on during a run.
 #[derive(Clone, Copy)]
-enum Running {
+enum RunningMechanisms {
     /// All mechanisms that the design has are on.
-    All,
+    AllMechanisms,
     /// Only these mechanisms are on.
-    Only(&'static [MechanismKind]),
+    OnlyMechanisms(&'static [MechanismKind]),
     /// Deduplication and compression are switched on and off in each epoch (management period), by the algorithm of the
     /// integrated-lifetime paper.
-    Managed,
+    SwitchedByLifetimeManager,
 }
 
 /// A design, and which of its content mechanisms run.
@@ -66,30 +66,31 @@ struct Variant {
     /// Parts of which the design consists.
     parts: Parts,
     /// Content mechanisms that are switched on during the run.
-    running: Running,
+    running_mechanisms: RunningMechanisms,
 }
 
 /// Host requests of a run: number of distinct contents, and whether the host remaps pages.
 #[derive(Clone, Copy)]
-struct HostLoad {
+struct HostWorkload {
     /// Number of distinct contents that the host writes.
-    contents: u16,
+    distinct_content_count: u16,
     /// Whether the host sends remap commands.
     remaps: bool,
 }
 
 /// Load with few contents, so that contents become invalid and are written again.
-const FEW_CONTENTS: HostLoad = HostLoad { contents: 9, remaps: false };
+const FEW_CONTENTS: HostWorkload = HostWorkload { distinct_content_count: 9, remaps: false };
 /// Load with so many contents that a drive with deduplication needs GC.
-const MANY_CONTENTS: HostLoad = HostLoad { contents: 200, remaps: true };
+const MANY_CONTENTS: HostWorkload = HostWorkload { distinct_content_count: 200, remaps: true };
 
 /// Flash operations, lifetime decisions and counters of one run of a drive.
 #[derive(PartialEq)]
-struct Run {
+struct RecordedRun {
     /// Programs and erases in order, with their addresses and owners.
-    log: Vec<RecordedOp>,
-    /// All flash operations in order, with their causes: first those that requests waited for, then the deferred ones.
-    operations: [Vec<FlashOp>; 2],
+    programs_and_erases: Vec<RecordedOp>,
+    /// All flash operations in order, with their causes: first a list of those that requests waited for, then a list of
+    /// the deferred ones.
+    request_and_deferred_ops: [Vec<FlashOp>; 2],
     /// Decisions of the lifetime manager (which schemes run, whether writes are throttled), one per epoch.
     decisions: Vec<EpochDecision>,
     /// Counters of the drive at the end of the run.
@@ -118,19 +119,24 @@ fn wearwell_design(cache_entries: u32) -> Parts {
 }
 
 /// Returns the design `wearwell` with map and page validity in RAM, which a battery keeps.
-fn on_a_battery() -> Parts {
+fn wearwell_design_with_battery_ram() -> Parts {
     let (mapping, validity) = (MappingPart::Flat, ValidityStoreKind::Ram);
-    without_notes(Parts { mapping, validity, persistence: Persistence::BatteryRam, ..wearwell_design(1) })
+    without_recovery_notes(Parts {
+        mapping,
+        validity,
+        persistence: Persistence::BatteryRam,
+        ..wearwell_design(1)
+    })
 }
 
 /// Changes a design so that it keeps no notes for recovery in NVRAM.
-fn without_notes(parts: Parts) -> Parts {
+fn without_recovery_notes(parts: Parts) -> Parts {
     Parts { recovery_block_scan: RecoveryBlockScan::OobScan, ..parts }
 }
 
-/// Changes a design so that no page ever counts as hot in its delta encoding. Delta encoding that is switched off then
-/// reads no pages to estimate, from a sample of the writes, what it would save.
-fn without_samples(mut parts: Parts) -> Parts {
+/// Changes a design so that no page ever counts as hot in its delta encoding. So delta encoding, while it is switched
+/// off, does not read old pages to estimate from samples what it would save.
+fn without_delta_sampling(mut parts: Parts) -> Parts {
     let never_hot = DeltaOptions { access_count_table_entries: Some(0), ..recycling_and_delta_options().1 };
     parts.content.delta = parts.content.delta.and(Some(never_hot));
     parts
@@ -149,31 +155,34 @@ fn without_chunks(mut parts: Parts) -> Parts {
 }
 
 /// Returns a variant of a design in which all content mechanisms are on.
-fn variant_running_all(parts: Parts) -> Variant {
-    Variant { parts, running: Running::All }
+fn variant_with_all_mechanisms_on(parts: Parts) -> Variant {
+    Variant { parts, running_mechanisms: RunningMechanisms::AllMechanisms }
 }
 
-/// Returns a variant of a design in which only the content mechanisms `running` are on.
-fn variant_running_only(running: &'static [MechanismKind], parts: Parts) -> Variant {
-    Variant { parts, running: Running::Only(running) }
+/// Returns a variant of a design in which only the content mechanisms `running_mechanisms` are on.
+fn variant_with_only_these_mechanisms_on(
+    running_mechanisms: &'static [MechanismKind],
+    parts: Parts,
+) -> Variant {
+    Variant { parts, running_mechanisms: RunningMechanisms::OnlyMechanisms(running_mechanisms) }
 }
 
 /// Lifetime manager of the integrated-lifetime paper, which switches deduplication and compression, and throttles
 /// writes. It is called every two seconds with one request, so that an epoch (management period) has 150 requests.
-struct Manager {
+struct LifetimeManagerUnderTest {
     /// Lifetime manager under test.
     lifetime: LifetimeController,
     /// Bytes that the drive may program in its whole life.
     capacity_bytes: u64,
 }
 
-impl Manager {
+impl LifetimeManagerUnderTest {
     /// Time between two requests, seconds.
     const SECONDS_PER_REQUEST: u64 = 2;
 
     /// Returns a lifetime manager for a drive that may program 40 pages per epoch, fewer than the host writes.
     fn new(page_bytes: u32) -> Self {
-        let options = LifetimeOptions::of_il_paper(
+        let options = LifetimeOptions::of_integrated_lifetime_paper(
             LifetimePaperConfiguration::Integrated,
             &EnergyModel::STATED_IN_PAPER,
         );
@@ -194,10 +203,18 @@ impl Manager {
             throttled_ns: 0,
         };
         let remaining_bytes = self.capacity_bytes.saturating_sub(activity.flash_bytes);
-        let kinds =
-            self.lifetime.options().schemes.iter().map(|scheme| ftl.scheme_bytes(scheme.kind)).collect();
-        let counters =
-            LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, scheme_bytes: kinds };
+        let kinds = self
+            .lifetime
+            .options()
+            .schemes
+            .iter()
+            .map(|scheme| ftl.scheme_byte_counts(scheme.kind))
+            .collect();
+        let counters = LifetimeCounters {
+            activity,
+            remaining_endurance_bytes: remaining_bytes,
+            scheme_byte_counts: kinds,
+        };
         let now = request * Self::SECONDS_PER_REQUEST * 1_000_000_000;
         let decision = self.lifetime.advance_to(now, &counters)?;
         ftl.switch_content_mechanisms(self.lifetime.running_schemes()).expect("there is room");
@@ -207,90 +224,110 @@ impl Manager {
 
 /// Returns the flash operations among `operations`, without scans of NVRAM, and with `ops_back_to_dependency` 0, so
 /// that lists are equal if they have the same operations in the same order.
-fn on_flash(operations: &[FlashOp]) -> impl Iterator<Item = FlashOp> {
-    let on_flash = operations.iter().filter(|operation| operation.kind != OpKind::NvramScan);
-    on_flash.map(|&operation| FlashOp { ops_back_to_dependency: 0, ..operation })
+fn comparable_flash_ops(operations: &[FlashOp]) -> impl Iterator<Item = FlashOp> {
+    let comparable_flash_ops = operations.iter().filter(|operation| operation.kind != OpKind::NvramScan);
+    comparable_flash_ops.map(|&operation| FlashOp { ops_back_to_dependency: 0, ..operation })
 }
 
 /// Executes random host operations on a drive of `logical` pages, compares all contents at the end, and returns what
 /// was recorded.
-fn run(variant: &Variant, world: &World, logical: u32, buffer: WriteBufferOptions, load: HostLoad) -> Run {
-    let medium = SimNand::new(world.geometry.clone(), RetainedFields::ALL).with_nvram(NVRAM_BYTES);
+fn run(
+    variant: &Variant,
+    tiny_device: &TinyDevice,
+    logical: u32,
+    buffer: WriteBufferOptions,
+    workload: HostWorkload,
+) -> RecordedRun {
+    let medium = SimNand::new(tiny_device.geometry.clone(), RetainedPageFields::ALL).with_nvram(NVRAM_BYTES);
     let mut device = Device::new(recording_medium(medium), logical, &variant.parts, DeviceOptions { buffer })
         .expect("it fits");
-    let mut manager = match variant.running {
-        Running::All => None,
-        Running::Only(kinds) => {
-            let running: MechanismSet = kinds.iter().copied().collect();
-            device.ftl_mut().switch_content_mechanisms(running).expect("nothing is buffered");
+    let mut manager = match variant.running_mechanisms {
+        RunningMechanisms::AllMechanisms => None,
+        RunningMechanisms::OnlyMechanisms(kinds) => {
+            let running_mechanisms: MechanismSet = kinds.iter().copied().collect();
+            device.ftl_mut().switch_content_mechanisms(running_mechanisms).expect("nothing is buffered");
             None
         }
-        Running::Managed => Some(Manager::new(world.geometry.page_bytes)),
+        RunningMechanisms::SwitchedByLifetimeManager => {
+            Some(LifetimeManagerUnderTest::new(tiny_device.geometry.page_bytes))
+        }
     };
     device.ftl_mut().store_mut().flash_ops.set_op_recording(true);
-    let mut oracle = Oracle::for_device(&device, load.contents as usize);
-    let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
+    let mut oracle = Oracle::for_device(&device, workload.distinct_content_count as usize);
+    let (sectors, sectors_per_page) = (oracle.sectors(), oracle.sectors_per_page());
     let random = Random::new(u64::from(logical));
-    let mut mix = OperationGenerator {
+    let mut operation_generator = OperationGenerator {
         random,
         sectors,
-        page_sectors,
-        contents: load.contents,
+        sectors_per_page,
+        content_count: workload.distinct_content_count,
         changes_policies: false,
     };
-    let (mut operations, mut decisions) = ([const { Vec::new() }; 2], Vec::new());
+    let (mut request_and_deferred_ops, mut decisions) = ([const { Vec::new() }; 2], Vec::new());
     for request in 0..OPERATIONS {
         decisions.extend(manager.as_mut().and_then(|manager| manager.advance(request, &mut device)));
-        let op = mix.draw();
-        if load.remaps || !matches!(op, Op::Remap { .. }) {
+        let op = operation_generator.draw();
+        if workload.remaps || !matches!(op, Op::Remap { .. }) {
             oracle.apply(&mut device, op).expect("there is room");
         }
-        operations[0].extend(on_flash(device.flash_ops_of_last_request()));
-        operations[1].extend(on_flash(device.deferred_flash_ops()));
+        request_and_deferred_ops[0].extend(comparable_flash_ops(device.flash_ops_of_last_request()));
+        request_and_deferred_ops[1].extend(comparable_flash_ops(device.deferred_flash_ops()));
         device.ftl_mut().store_mut().flash_ops.clear();
     }
-    oracle.compare_all(&mut device).expect("a healthy medium reads");
+    oracle.compare_all_logical_pages(&mut device).expect("a healthy medium reads");
     let stats = device.ftl().stats().clone();
-    Run { log: recorded_ops(&device).to_vec(), operations, decisions, stats }
+    RecordedRun {
+        programs_and_erases: recorded_ops(&device).to_vec(),
+        request_and_deferred_ops,
+        decisions,
+        stats,
+    }
 }
 
-/// Returns the number of logical pages that both variants accept on a world (tiny device); `None` if one of them
-/// accepts none. The number is determined with an ideal reverse map in place of a variant's own, because no reverse map
-/// of these tests occupies flash.
-fn common_size(world: &World, variants: [&Variant; 2]) -> Option<u32> {
+/// Returns the number of logical pages that both variants accept on a tiny device; `None` if one of them accepts none.
+/// For this, an ideal reverse map stands in for a variant's own. The number is the same, because no reverse map of
+/// these tests occupies flash.
+fn common_logical_page_count(tiny_device: &TinyDevice, variants: [&Variant; 2]) -> Option<u32> {
     let sizes = variants.map(|variant| {
-        let mut parts = without_notes(variant.parts.clone());
+        let mut parts = without_recovery_notes(variant.parts.clone());
         if let Some(sharing) = &mut parts.content.sharing {
             sharing.reverse_map = ReverseMapKind::Ideal;
             parts.persistence = Persistence::BatteryRam;
         }
-        accepts_logical_pages(&world.geometry, &parts, 1).then(|| world.logical_pages(&parts))
+        accepts_logical_pages(&tiny_device.geometry, &parts, 1).then(|| tiny_device.logical_pages(&parts))
     });
     Some(sizes[0]?.min(sizes[1]?))
 }
 
-/// Asserts that two drives execute the same flash operations in the same order, on every world (tiny device) that is
-/// large enough for both, and with every write buffer.
-fn assert_equal(one: &Variant, other: &Variant, load: HostLoad) {
+/// Asserts that two drives execute the same flash operations in the same order, on every tiny device that is large
+/// enough for both, and with every write buffer.
+fn assert_equal(one: &Variant, other: &Variant, workload: HostWorkload) {
     let (mut erases, mut served) = (0, 0);
-    for world in worlds() {
-        let Some(logical) = common_size(&world, [one, other]) else { continue };
+    for tiny_device in tiny_devices() {
+        let Some(logical) = common_logical_page_count(&tiny_device, [one, other]) else { continue };
         for buffer in BUFFERS {
-            let [one, other] = [one, other].map(|variant| run(variant, &world, logical, buffer, load));
-            let first_difference = one.log.iter().zip(&other.log).position(|(a, b)| a != b);
-            assert_eq!((first_difference, one.log.len()), (None, other.log.len()), "world {}", world.name);
+            let [one, other] =
+                [one, other].map(|variant| run(variant, &tiny_device, logical, buffer, workload));
+            let first_difference =
+                one.programs_and_erases.iter().zip(&other.programs_and_erases).position(|(a, b)| a != b);
+            assert_eq!(
+                (first_difference, one.programs_and_erases.len()),
+                (None, other.programs_and_erases.len()),
+                "world {}",
+                tiny_device.name
+            );
             for (k, name) in ["requests", "deferred work"].into_iter().enumerate() {
-                let pairs = one.operations[k].iter().zip(&other.operations[k]);
+                let pairs = one.request_and_deferred_ops[k].iter().zip(&other.request_and_deferred_ops[k]);
                 let first_difference = pairs.into_iter().position(|(a, b)| a != b);
-                let lengths = [&one, &other].map(|run| run.operations[k].len());
+                let lengths = [&one, &other].map(|run| run.request_and_deferred_ops[k].len());
                 assert_eq!(
                     (first_difference, lengths[0]),
                     (None, lengths[1]),
                     "operations of {name}, {}",
-                    world.name
+                    tiny_device.name
                 );
             }
-            assert!(one.decisions == other.decisions, "world {}", world.name);
+            assert!(one.decisions == other.decisions, "world {}", tiny_device.name);
             erases += one.stats.total_erases();
             let stats = &one.stats;
             served += stats.recycled_writes
@@ -301,21 +338,29 @@ fn assert_equal(one: &Variant, other: &Variant, load: HostLoad) {
         }
     }
     assert!(erases > 1_000, "garbage collection has to be at work: {erases} erases");
-    let running = [one, other].map(|variant| !matches!(variant.running, Running::Only([])));
-    assert_eq!(served > 1_000, running[0], "mechanisms that run serve writes: {served} of them");
+    let running_mechanisms = [one, other]
+        .map(|variant| !matches!(variant.running_mechanisms, RunningMechanisms::OnlyMechanisms([])));
+    assert_eq!(served > 1_000, running_mechanisms[0], "mechanisms that run serve writes: {served} of them");
 }
 
 /// Returns the kinds and causes of flash operations whose numbers differ between two drives, as `cause one/other`.
-fn differences(one: &Variant, other: &Variant, load: HostLoad) -> String {
-    differences_on("slc", one, other, load)
+fn op_count_differences(one: &Variant, other: &Variant, workload: HostWorkload) -> String {
+    op_count_differences_on_tiny_device("slc", one, other, workload)
 }
 
-/// Returns the kinds and causes of flash operations whose numbers differ between two drives on the world (tiny device)
-/// `world`, as `cause one/other`. Asserts that `docs/verification.md` contains this text.
-fn differences_on(world: &str, one: &Variant, other: &Variant, load: HostLoad) -> String {
-    let world = worlds().into_iter().find(|known| known.name == world).expect("a known world");
-    let logical = common_size(&world, [one, other]).expect("both have room");
-    let [one, other] = [one, other].map(|variant| run(variant, &world, logical, BUFFERS[0], load).stats);
+/// Returns the kinds and causes of flash operations whose numbers differ between two drives on the tiny device with
+/// this name, as `cause one/other`. Asserts that `docs/verification.md` contains this text.
+fn op_count_differences_on_tiny_device(
+    tiny_device: &str,
+    one: &Variant,
+    other: &Variant,
+    workload: HostWorkload,
+) -> String {
+    let tiny_device =
+        tiny_devices().into_iter().find(|known| known.name == tiny_device).expect("a known world");
+    let logical = common_logical_page_count(&tiny_device, [one, other]).expect("both have room");
+    let [one, other] =
+        [one, other].map(|variant| run(variant, &tiny_device, logical, BUFFERS[0], workload).stats);
     let of_kind = |name: &str, one: &[u64], other: &[u64]| {
         let differs = |cause: &&Cause| one[**cause as usize] != other[**cause as usize];
         let text =
@@ -340,14 +385,15 @@ fn differences_on(world: &str, one: &Variant, other: &Variant, load: HostLoad) -
 /// page map. Operations differ for two causes: page validity on flash, and the reads by which delta encoding estimates,
 /// while it is off, what it would save.
 #[test]
-fn wearwell_without_content_mechanisms_and_with_its_map_cached_runs_the_operations_of_page_map() {
-    let other = variant_running_all(page_map(GcOptions::default()));
-    let validity_in_ram = |parts: Parts| without_notes(Parts { validity: ValidityStoreKind::Ram, ..parts });
-    let equal = without_samples(validity_in_ram(wearwell_design(u32::MAX)));
-    assert_equal(&variant_running_only(&[], equal), &other, FEW_CONTENTS);
-    let samples = variant_running_only(&[], validity_in_ram(wearwell_design(u32::MAX)));
-    let found = [&samples, &variant_running_only(&[], wearwell_design(u32::MAX))]
-        .map(|one| differences(one, &other, FEW_CONTENTS));
+fn wearwell_with_a_cached_map_and_no_content_mechanism_executes_the_operations_of_page_map() {
+    let other = variant_with_all_mechanisms_on(page_map(GcOptions::default()));
+    let validity_in_ram =
+        |parts: Parts| without_recovery_notes(Parts { validity: ValidityStoreKind::Ram, ..parts });
+    let equal = without_delta_sampling(validity_in_ram(wearwell_design(u32::MAX)));
+    assert_equal(&variant_with_only_these_mechanisms_on(&[], equal), &other, FEW_CONTENTS);
+    let samples = variant_with_only_these_mechanisms_on(&[], validity_in_ram(wearwell_design(u32::MAX)));
+    let found = [&samples, &variant_with_only_these_mechanisms_on(&[], wearwell_design(u32::MAX))]
+        .map(|one| op_count_differences(one, &other, FEW_CONTENTS));
     assert_eq!(
         found,
         [
@@ -364,47 +410,54 @@ fn wearwell_without_content_mechanisms_and_with_its_map_cached_runs_the_operatio
 /// write a copy instead.
 #[test]
 fn remap_commands_share_pages_even_while_deduplication_is_off() {
-    let parts = without_samples(without_notes(Parts {
+    let parts = without_delta_sampling(without_recovery_notes(Parts {
         validity: ValidityStoreKind::Ram,
         ..wearwell_design(u32::MAX)
     }));
-    let other = variant_running_all(page_map(GcOptions::default()));
-    let load = HostLoad { remaps: true, ..FEW_CONTENTS };
+    let other = variant_with_all_mechanisms_on(page_map(GcOptions::default()));
+    let workload = HostWorkload { remaps: true, ..FEW_CONTENTS };
     assert_eq!(
-        differences(&variant_running_only(&[], parts), &other, load),
+        op_count_differences(&variant_with_only_these_mechanisms_on(&[], parts), &other, workload),
         "programs: host 8163/9314, gc 3324/4510; reads: host 3715/4866, gc 3324/4510; erases: gc 682/828"
     );
 }
 
 /// Returns GeckoFTL as published, with the small map cache of these tests.
 fn published_geckoftl() -> Parts {
-    geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: FEW_ENTRIES, gecko: GECKO })
+    geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: FEW_MAP_CACHE_ENTRIES, gecko: GECKO })
 }
 
-/// Compares the design `wearwell` without content mechanisms with GeckoFTL. Four assumptions of GeckoFTL differ: GC
-/// waits until metadata blocks are empty, invalid pages are identified late, recovery is from flash alone, and no NVRAM
-/// for dirty map entries can become full. The test exchanges one assumption after the other.
+/// Compares the design `wearwell` without content mechanisms with GeckoFTL. GeckoFTL differs in four assumptions: GC
+/// waits until metadata blocks are empty; the page that a write replaces is identified late; recovery is from flash
+/// alone; and dirty map entries are not kept in NVRAM, which could become full. The test replaces one assumption after
+/// the other by that of `wearwell`, and compares the numbers of operations.
 #[test]
-fn wearwell_without_content_mechanisms_runs_the_operations_of_geckoftl_with_an_eager_map() {
-    let on_battery = |parts: Parts| without_notes(Parts { persistence: Persistence::BatteryRam, ..parts });
+fn wearwell_without_content_mechanisms_executes_the_operations_of_geckoftl_with_an_eager_map() {
+    let on_battery =
+        |parts: Parts| without_recovery_notes(Parts { persistence: Persistence::BatteryRam, ..parts });
     let eager = |parts: Parts| {
-        let mapping = MappingPart::Cached(DemandPagedMapOptions::with_cache_capacity(FEW_ENTRIES));
+        let mapping = MappingPart::Cached(DemandPagedMapOptions::with_cache_capacity(FEW_MAP_CACHE_ENTRIES));
         on_battery(Parts { mapping, ..parts })
     };
-    let off = variant_running_only(&[], on_battery(without_samples(wearwell_design(FEW_ENTRIES))));
+    let off = variant_with_only_these_mechanisms_on(
+        &[],
+        on_battery(without_delta_sampling(wearwell_design(FEW_MAP_CACHE_ENTRIES))),
+    );
     let collects_metadata =
-        variant_running_all(eager(Parts { gc: GcOptions::default(), ..published_geckoftl() }));
+        variant_with_all_mechanisms_on(eager(Parts { gc: GcOptions::default(), ..published_geckoftl() }));
     assert_equal(&off, &collects_metadata, FEW_CONTENTS);
 
     let late = DemandPagedMapOptions {
         identification: InvalidPageIdentification::AtSynchronisation,
-        ..DemandPagedMapOptions::with_cache_capacity(FEW_ENTRIES)
+        ..DemandPagedMapOptions::with_cache_capacity(FEW_MAP_CACHE_ENTRIES)
     };
-    let as_it_is = variant_running_only(&[], wearwell_design(FEW_ENTRIES));
-    let spares_metadata = variant_running_all(eager(published_geckoftl()));
-    let lazy =
-        variant_running_all(on_battery(Parts { mapping: MappingPart::Cached(late), ..published_geckoftl() }));
-    let published = variant_running_all(published_geckoftl());
+    let as_it_is = variant_with_only_these_mechanisms_on(&[], wearwell_design(FEW_MAP_CACHE_ENTRIES));
+    let spares_metadata = variant_with_all_mechanisms_on(eager(published_geckoftl()));
+    let lazy = variant_with_all_mechanisms_on(on_battery(Parts {
+        mapping: MappingPart::Cached(late),
+        ..published_geckoftl()
+    }));
+    let published = variant_with_all_mechanisms_on(published_geckoftl());
     let steps = [
         ("NVRAM and samples", &as_it_is, &off),
         ("metadata", &collects_metadata, &spares_metadata),
@@ -412,7 +465,7 @@ fn wearwell_without_content_mechanisms_runs_the_operations_of_geckoftl_with_an_e
         ("recovery from flash", &lazy, &published),
         ("all together", &as_it_is, &published),
     ];
-    let found = steps.map(|(step, one, other)| (step, differences(one, other, FEW_CONTENTS)));
+    let found = steps.map(|(step, one, other)| (step, op_count_differences(one, other, FEW_CONTENTS)));
     let expected = [
         (
             "NVRAM and samples",
@@ -457,46 +510,74 @@ fn remap_ssd(reverse_map: ReverseMapKind) -> Variant {
         dedup,
         has_atomic_remap_commands: false,
     };
-    variant_running_all(remap(GcOptions::default(), sharing))
+    variant_with_all_mechanisms_on(remap(GcOptions::default(), sharing))
 }
 
-/// The map is flat and kept in NVRAM, and all content mechanisms except deduplication are off.
+/// The design `wearwell`, with a flat map in NVRAM and only deduplication switched on, executes the operations of the
+/// remap design.
 #[test]
-fn wearwell_with_only_deduplication_on_a_flat_map_runs_the_operations_of_the_remap_design() {
-    let flat = without_samples(Parts { persistence: Persistence::NvramMap, ..on_a_battery() });
+fn wearwell_with_a_flat_map_and_only_deduplication_executes_the_operations_of_the_remap_design() {
+    let flat = without_delta_sampling(Parts {
+        persistence: Persistence::NvramMap,
+        ..wearwell_design_with_battery_ram()
+    });
     let segments = ReverseMapKind::Segments { nvram_bytes: NVRAM_BYTES / 2, segment_bytes: 64 };
     for reverse_map in [ReverseMapKind::Ideal, segments] {
-        assert_equal(&variant_running_only(&[Dedup], flat.clone()), &remap_ssd(reverse_map), MANY_CONTENTS);
+        assert_equal(
+            &variant_with_only_these_mechanisms_on(&[Dedup], flat.clone()),
+            &remap_ssd(reverse_map),
+            MANY_CONTENTS,
+        );
     }
-    let composed = variant_running_only(&[Dedup], wearwell_design(FEW_ENTRIES));
+    let composed = variant_with_only_these_mechanisms_on(&[Dedup], wearwell_design(FEW_MAP_CACHE_ENTRIES));
     assert_eq!(
-        differences(&composed, &remap_ssd(ReverseMapKind::Ideal), MANY_CONTENTS),
+        op_count_differences(&composed, &remap_ssd(ReverseMapKind::Ideal), MANY_CONTENTS),
         "programs: gc 50/19, translation 3894/0, validity 34/0; \
          reads: gc 50/19, translation 20577/0, validity 99/0; \
          erases: gc 309/61"
     );
 }
 
-/// Map and page validity are in RAM on a battery, and all content mechanisms except recycling are off.
+/// The design `wearwell`, with map and page validity in battery-backed RAM and only recycling switched on, executes the
+/// operations of the recyclable design.
 #[test]
-fn wearwell_with_only_recycling_on_a_battery_runs_the_operations_of_the_recyclable_design() {
-    let other = variant_running_all(recyclable(GcOptions::default(), recycling_and_delta_options().0));
-    assert_equal(&variant_running_only(&[Recycle], without_samples(on_a_battery())), &other, FEW_CONTENTS);
-    let composed = variant_running_only(&[Recycle], wearwell_design(FEW_ENTRIES));
+fn wearwell_with_battery_ram_and_only_recycling_executes_the_operations_of_the_recyclable_design() {
+    let other =
+        variant_with_all_mechanisms_on(recyclable(GcOptions::default(), recycling_and_delta_options().0));
+    assert_equal(
+        &variant_with_only_these_mechanisms_on(
+            &[Recycle],
+            without_delta_sampling(wearwell_design_with_battery_ram()),
+        ),
+        &other,
+        FEW_CONTENTS,
+    );
+    let composed = variant_with_only_these_mechanisms_on(&[Recycle], wearwell_design(FEW_MAP_CACHE_ENTRIES));
     assert_eq!(
-        differences(&composed, &other, FEW_CONTENTS),
+        op_count_differences(&composed, &other, FEW_CONTENTS),
         "programs: host 4069/4009, gc 3416/1944, translation 3711/0, validity 71/0; \
          reads: gc 3416/1944, translation 17603/0, validity 444/0, content 6229/6539; erases: gc 669/336"
     );
 }
 
-/// The compared variants differ in spare space: compression keeps open blocks even while it is off, so deltas may
-/// occupy less space.
+/// The design `wearwell`, with map and page validity in battery-backed RAM and only deltas switched on, executes the
+/// operations of the delta design if it has no compression at all. With compression that is only switched off, the
+/// numbers differ: it keeps open blocks, so that less spare space is left for deltas.
 #[test]
-fn wearwell_with_only_deltas_on_a_battery_runs_the_operations_of_the_delta_design() {
-    let other = variant_running_all(delta(GcOptions::default(), recycling_and_delta_options().1, None));
-    assert_equal(&variant_running_only(&[Delta], without_chunks(on_a_battery())), &other, FEW_CONTENTS);
-    let found = differences_on("tiny", &variant_running_only(&[Delta], on_a_battery()), &other, FEW_CONTENTS);
+fn wearwell_with_battery_ram_and_only_deltas_executes_the_operations_of_the_delta_design() {
+    let other =
+        variant_with_all_mechanisms_on(delta(GcOptions::default(), recycling_and_delta_options().1, None));
+    assert_equal(
+        &variant_with_only_these_mechanisms_on(&[Delta], without_chunks(wearwell_design_with_battery_ram())),
+        &other,
+        FEW_CONTENTS,
+    );
+    let found = op_count_differences_on_tiny_device(
+        "tiny",
+        &variant_with_only_these_mechanisms_on(&[Delta], wearwell_design_with_battery_ram()),
+        &other,
+        FEW_CONTENTS,
+    );
     assert_eq!(
         found,
         "programs: host 8217/8215, gc 2131/2226, content 13/15; \
@@ -505,12 +586,13 @@ fn wearwell_with_only_deltas_on_a_battery_runs_the_operations_of_the_delta_desig
         "on the smallest world"
     );
     // Without a battery, a flush writes staged deltas, and a delta is four bytes longer.
-    let flat = variant_running_only(
+    let flat = variant_with_only_these_mechanisms_on(
         &[Delta],
-        without_chunks(Parts { persistence: Persistence::NvramMap, ..on_a_battery() }),
+        without_chunks(Parts { persistence: Persistence::NvramMap, ..wearwell_design_with_battery_ram() }),
     );
-    let found = [flat, variant_running_only(&[Delta], wearwell_design(FEW_ENTRIES))]
-        .map(|one| differences(&one, &other, FEW_CONTENTS));
+    let found =
+        [flat, variant_with_only_these_mechanisms_on(&[Delta], wearwell_design(FEW_MAP_CACHE_ENTRIES))]
+            .map(|one| op_count_differences(&one, &other, FEW_CONTENTS));
     assert_eq!(
         found,
         [
@@ -525,16 +607,18 @@ fn wearwell_with_only_deltas_on_a_battery_runs_the_operations_of_the_delta_desig
     );
 }
 
-/// The compared variants differ in spare space: delta encoding keeps an open block even while it is off, so compressed
-/// chunks may waste less space.
+/// The design `wearwell` with only deduplication and compression executes the operations of the integrated design if it
+/// has no delta encoding at all. With delta encoding that is only switched off, the numbers differ: it keeps an open
+/// block, so that less spare space is left for compressed chunks.
 #[test]
-fn wearwell_with_only_deduplication_and_compression_runs_the_operations_of_the_integrated_design() {
-    let managed = |parts: Parts| Variant { parts, running: Running::Managed };
+fn wearwell_with_only_deduplication_and_compression_executes_the_operations_of_the_integrated_design() {
+    let managed =
+        |parts: Parts| Variant { parts, running_mechanisms: RunningMechanisms::SwitchedByLifetimeManager };
     let other = managed(integrated(GcOptions::default(), Some(DEDUP), true));
-    let load = HostLoad { remaps: false, ..MANY_CONTENTS };
-    assert_equal(&managed(without_deltas(on_a_battery())), &other, load);
-    let found = [on_a_battery(), wearwell_design(FEW_ENTRIES)]
-        .map(|parts| differences(&managed(parts), &other, load));
+    let workload = HostWorkload { remaps: false, ..MANY_CONTENTS };
+    assert_equal(&managed(without_deltas(wearwell_design_with_battery_ram())), &other, workload);
+    let found = [wearwell_design_with_battery_ram(), wearwell_design(FEW_MAP_CACHE_ENTRIES)]
+        .map(|parts| op_count_differences(&managed(parts), &other, workload));
     assert_eq!(
         found,
         [
@@ -547,9 +631,10 @@ fn wearwell_with_only_deduplication_and_compression_runs_the_operations_of_the_i
         ],
         "an open block; all together"
     );
-    let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
-    let logical = common_size(&world, [&other, &other]).expect("it has room");
-    let decisions = run(&other, &world, logical, BUFFERS[0], load).decisions;
+    let tiny_device =
+        tiny_devices().into_iter().find(|tiny_device| tiny_device.name == "slc").expect("a known world");
+    let logical = common_logical_page_count(&tiny_device, [&other, &other]).expect("it has room");
+    let decisions = run(&other, &tiny_device, logical, BUFFERS[0], workload).decisions;
     assert!(decisions.iter().any(|decision| decision.enabled_schemes.contains(0)), "deduplication runs");
     assert!(decisions.iter().any(|decision| decision.enabled_schemes.contains(1)), "compression runs");
     assert!(

@@ -10,12 +10,12 @@ use wearwell::design::{
     DeltaOptions, MappingPart, Parts, Persistence, RecyclingPart, SharingOptions, page_map,
 };
 use wearwell::device::HostData;
-use wearwell::flash_view::{FlashPageState, FlashView};
+use wearwell::flash_view::{FlashPageState, FlashStateView};
 use wearwell::gc::GcOptions;
 use wearwell::lifetime::{MechanismKind, MechanismSet};
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::mapping::DemandPagedMapOptions;
-use wearwell::nand::{Geometry, Nand as _, RetainedFields, SimNand};
+use wearwell::nand::{Geometry, Nand as _, RetainedPageFields, SimNand};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::stats::Stats;
@@ -26,20 +26,20 @@ use wearwell::{Device, DeviceOptions, Ftl};
 use crate::common::{audit, geometry_without_superblocks, nvram_bytes};
 
 /// Bytes per page.
-pub const PAGE: usize = 4096;
+pub const PAGE_BYTES: usize = 4096;
 /// Number of logical pages of the device.
-pub const LOGICAL: u32 = 40;
+pub const LOGICAL_PAGES: u32 = 40;
 /// Logical pages that are written only to fill blocks.
-const FILLERS: std::ops::Range<u32> = 30..36;
+const FILLER_LPNS: std::ops::Range<u32> = 30..36;
 
 /// Returns the bytes of version `version` of page `id`, of which `random` percent cannot be compressed. Versions differ
 /// in 100 bytes.
-pub fn page(id: u64, random: usize, version: u64) -> Vec<u8> {
-    let noise = PAGE * random / 100 / 8;
+pub fn page_bytes_of_version(id: u64, random: usize, version: u64) -> Vec<u8> {
+    let noise = PAGE_BYTES * random / 100 / 8;
     let word = |k: usize| if k < noise { mix_bits(id << 16 | k as u64).to_le_bytes() } else { [id as u8; 8] };
-    let mut bytes: Vec<u8> = (0..PAGE / 8).flat_map(word).collect();
+    let mut bytes: Vec<u8> = (0..PAGE_BYTES / 8).flat_map(word).collect();
     if version > 0 {
-        let at = version as usize * 112 % (PAGE - 100);
+        let at = version as usize * 112 % (PAGE_BYTES - 100);
         bytes[at..at + 100]
             .iter_mut()
             .zip(1..)
@@ -50,12 +50,12 @@ pub fn page(id: u64, random: usize, version: u64) -> Vec<u8> {
 
 /// Returns an incompressible page, different for every `id`.
 pub fn incompressible_page(id: u64) -> Vec<u8> {
-    page(id, 100, 0)
+    page_bytes_of_version(id, 100, 0)
 }
 
 /// Returns a page that compresses so that four fit into two flash pages; its bytes differ for every `id`.
 pub fn compressible_page(id: u64) -> Vec<u8> {
-    page(id, 30, 0)
+    page_bytes_of_version(id, 30, 0)
 }
 
 /// Returns the options for page validity in Logarithmic Gecko (on flash), with levels of size ratio 2.
@@ -69,8 +69,8 @@ pub fn gecko() -> ValidityStoreKind {
 
 /// Returns a design with these content mechanisms, whose map and page validity are in RAM on a battery. It starts GC
 /// and the search for cold pages only if a test requests them.
-pub fn mixture(kinds: &[MechanismKind]) -> Parts {
-    let gc = GcOptions { background_free_blocks: u32::MAX, ..GcOptions::default() };
+pub fn design_with_metadata_in_battery_ram(kinds: &[MechanismKind]) -> Parts {
+    let gc = GcOptions { background_gc_below_free_blocks: u32::MAX, ..GcOptions::default() };
     let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(gc) };
     let schemes: MechanismSet = kinds.iter().copied().collect();
     let has = |kind| schemes.contains(kind);
@@ -96,34 +96,34 @@ pub fn mixture(kinds: &[MechanismKind]) -> Parts {
 }
 
 /// Changes a design so that its map is on flash behind a cache of `entries` entries.
-pub fn on_flash(entries: u32, parts: Parts) -> Parts {
+pub fn with_map_on_flash(entries: u32, parts: Parts) -> Parts {
     Parts { mapping: MappingPart::Cached(DemandPagedMapOptions::with_cache_capacity(entries)), ..parts }
 }
 
 /// Changes a design so that its page validity is in Logarithmic Gecko (on flash).
-pub fn in_gecko(parts: Parts) -> Parts {
+pub fn with_validity_in_gecko(parts: Parts) -> Parts {
     Parts { validity: gecko(), ..parts }
 }
 
-/// Changes a design so that its map, or the dirty entries of it, are in NVRAM instead of on a battery.
+/// Changes a design so that its map, or the dirty entries of it, are in NVRAM instead of in battery-backed RAM.
 pub fn without_battery(parts: Parts) -> Parts {
     parts.without_battery()
 }
 
 /// Returns the design without a battery, with map and page validity on flash, that has these mechanisms.
-pub fn composed(kinds: &[MechanismKind]) -> Parts {
-    without_battery(in_gecko(on_flash(6, mixture(kinds))))
+pub fn design_with_metadata_on_flash(kinds: &[MechanismKind]) -> Parts {
+    without_battery(with_validity_in_gecko(with_map_on_flash(6, design_with_metadata_in_battery_ram(kinds))))
 }
 
 /// Returns the geometry of the device: one pool with 40 blocks of eight pages.
 fn geometry() -> Geometry {
-    geometry_without_superblocks([1, 40, 8, PAGE as u32])
+    geometry_without_superblocks([1, 40, 8, PAGE_BYTES as u32])
 }
 
 /// Returns the sentence with which the engine refuses a design.
 pub fn refusal(parts: &Parts) -> String {
-    let nand = SimNand::new(geometry(), RetainedFields::ALL).with_nvram(nvram_bytes(&geometry()));
-    Ftl::new(nand, LOGICAL, parts).map(drop).expect_err("it is refused").to_string()
+    let nand = SimNand::new(geometry(), RetainedPageFields::ALL).with_nvram(nvram_bytes(&geometry()));
+    Ftl::new(nand, LOGICAL_PAGES, parts).map(drop).expect_err("it is refused").to_string()
 }
 
 /// Device under test, with the bytes that each logical page must have.
@@ -139,9 +139,9 @@ pub struct Rig {
 impl Rig {
     /// Creates an empty device of this design.
     pub fn new(parts: &Parts) -> Self {
-        let nand = SimNand::new(geometry(), RetainedFields::ALL).with_nvram(nvram_bytes(&geometry()));
-        let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
-        Self { device, contents: vec![vec![0; PAGE]; LOGICAL as usize], filler_pages_written: 0 }
+        let nand = SimNand::new(geometry(), RetainedPageFields::ALL).with_nvram(nvram_bytes(&geometry()));
+        let device = Device::new(nand, LOGICAL_PAGES, parts, DeviceOptions::default()).expect("it fits");
+        Self { device, contents: vec![vec![0; PAGE_BYTES]; LOGICAL_PAGES as usize], filler_pages_written: 0 }
     }
 
     /// Audits the device; panics at the first violated invariant.
@@ -151,14 +151,14 @@ impl Rig {
 
     /// Writes a logical page and audits the device.
     pub fn write(&mut self, lpn: u32, bytes: &[u8]) {
-        let offset = u64::from(lpn) * PAGE as u64;
-        self.device.write(offset, PAGE as u64, HostData::Bytes(bytes)).expect("there is room");
+        let offset = u64::from(lpn) * PAGE_BYTES as u64;
+        self.device.write(offset, PAGE_BYTES as u64, HostData::Bytes(bytes)).expect("there is room");
         self.contents[lpn as usize] = bytes.to_vec();
         self.audit();
     }
 
     /// Writes a logical page and flushes, so that the page is not buffered for a chunk.
-    pub fn write_through(&mut self, lpn: u32, bytes: &[u8]) {
+    pub fn write_and_flush(&mut self, lpn: u32, bytes: &[u8]) {
         self.write(lpn, bytes);
         self.flush();
     }
@@ -168,20 +168,20 @@ impl Rig {
         (first..first + 4).for_each(|lpn| self.write(lpn, &compressible_page(u64::from(lpn))));
         let forms = self.view().form_of_lpn;
         let members = &forms[first as usize..first as usize + 4];
-        assert!(members.iter().all(|&form| form == LogicalPageForm::Packed), "{members:?}");
+        assert!(members.iter().all(|&form| form == LogicalPageForm::CompressedInChunk), "{members:?}");
     }
 
     /// Trims a logical page and audits the device.
     pub fn trim(&mut self, lpn: u32) {
-        self.device.trim(u64::from(lpn) * PAGE as u64, PAGE as u64).expect("a trim");
-        self.contents[lpn as usize] = vec![0; PAGE];
+        self.device.trim(u64::from(lpn) * PAGE_BYTES as u64, PAGE_BYTES as u64).expect("a trim");
+        self.contents[lpn as usize] = vec![0; PAGE_BYTES];
         self.audit();
     }
 
     /// Gives logical page `target` the content of `source` by a remap command, and audits the device.
     pub fn remap(&mut self, target: u32, source: u32) {
-        let [to, from] = [target, source].map(|lpn| u64::from(lpn) * PAGE as u64);
-        self.device.remap(to, from, PAGE as u64, RemapMode::Copy).expect("there is room");
+        let [to, from] = [target, source].map(|lpn| u64::from(lpn) * PAGE_BYTES as u64);
+        self.device.remap(to, from, PAGE_BYTES as u64, RemapMode::Copy).expect("there is room");
         self.contents[target as usize] = self.contents[source as usize].clone();
         self.audit();
     }
@@ -193,10 +193,10 @@ impl Rig {
     }
 
     /// Reads a logical page, asserts that it holds what was last written to it, and audits the device.
-    pub fn expect(&mut self, lpn: u32) {
-        let mut bytes = vec![0xa5; PAGE];
-        let offset = u64::from(lpn) * PAGE as u64;
-        self.device.read(offset, PAGE as u64, &mut bytes).expect("a healthy medium reads");
+    pub fn assert_page_holds_last_write(&mut self, lpn: u32) {
+        let mut bytes = vec![0xa5; PAGE_BYTES];
+        let offset = u64::from(lpn) * PAGE_BYTES as u64;
+        self.device.read(offset, PAGE_BYTES as u64, &mut bytes).expect("a healthy medium reads");
         assert!(
             bytes == self.contents[lpn as usize],
             "logical page {lpn} does not hold what was written last"
@@ -205,8 +205,8 @@ impl Rig {
     }
 
     /// Asserts that every logical page holds what was last written to it.
-    pub fn expect_all(&mut self) {
-        (0..LOGICAL).for_each(|lpn| self.expect(lpn));
+    pub fn assert_all_pages_hold_last_write(&mut self) {
+        (0..LOGICAL_PAGES).for_each(|lpn| self.assert_page_holds_last_write(lpn));
     }
 
     /// Cuts power and recovers the device.
@@ -216,8 +216,8 @@ impl Rig {
     }
 
     /// Reads other logical pages, so that their map entries fill a small cache and evict all other entries.
-    pub fn push_out_entries(&mut self) {
-        (20..30).for_each(|lpn| self.expect(lpn));
+    pub fn evict_map_entries(&mut self) {
+        (20..30).for_each(|lpn| self.assert_page_holds_last_write(lpn));
     }
 
     /// Returns the counters of the device.
@@ -236,13 +236,13 @@ impl Rig {
     }
 
     /// Returns a snapshot of the flash: state of every page, block and logical page.
-    pub fn view(&mut self) -> FlashView {
+    pub fn view(&mut self) -> FlashStateView {
         self.device.flash_view().expect("a healthy medium reads")
     }
 
     /// Returns the flash page to which a logical page is mapped (its base page, if it is stored as a delta).
-    pub fn place(&mut self, lpn: u32) -> Ppn {
-        self.view().first_page_of_lpn[lpn as usize].expect("it is stored")
+    pub fn ppn_of(&mut self, lpn: u32) -> Ppn {
+        self.view().first_flash_page_of_lpn[lpn as usize].expect("it is stored")
     }
 
     /// Returns the form in which a logical page is stored: plain page, delta or chunk member, for example.
@@ -271,12 +271,12 @@ impl Rig {
     /// invalid.
     pub fn close_block_of(&mut self, ppn: Ppn) {
         let block = self.device.ftl().store().block_of(ppn);
-        let mut rest = FILLERS.len();
+        let mut rest = FILLER_LPNS.len();
         while rest > 0 {
             assert!(self.filler_pages_written < 10_000, "block {block} is never closed");
-            let lpn = FILLERS.start + (self.filler_pages_written % FILLERS.len() as u64) as u32;
+            let lpn = FILLER_LPNS.start + (self.filler_pages_written % FILLER_LPNS.len() as u64) as u32;
             self.filler_pages_written += 1;
-            self.write_through(lpn, &incompressible_page(1_000 + self.filler_pages_written));
+            self.write_and_flush(lpn, &incompressible_page(1_000 + self.filler_pages_written));
             if self.device.ftl().store().blocks().state(block) == BlockState::Closed {
                 rest -= 1;
             } else if self.view().blocks[block.index()].stream == Some(Stream::Gc) {

@@ -1,28 +1,31 @@
-//! Tests of power cuts in Logarithmic Gecko (page validity on flash): recovery from flash alone finds all reports made
-//! before the last complete flush, and no others.
+//! Tests of power cuts in Logarithmic Gecko (page validity on flash): recovery from flash alone finds all pages that
+//! were reported as invalid before the last complete flush, and no others.
 
 use wearwell::address::Ppn;
-use wearwell::nand::{CutOutcome, Geometry, RetainedFields, SimNand};
+use wearwell::nand::{CutOutcome, Geometry, RetainedPageFields, SimNand};
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode};
 
-use super::rig::{Report, Rig, Shadow, geometry, options_of, pages_on_flash, scan};
+use super::rig::{
+    ExpectedInvalidPages, GeckoReport, Rig, geometry, options_of, pages_on_flash, scan_invalid_pages_by_block,
+};
 use crate::common::{FragileNand, Random, medium_with_power_cut};
 
 /// Number of blocks of the flash.
 const BLOCKS: u32 = 240;
-/// Number of reported invalid pages of a run.
+/// Number of pages that a test run reports as invalid.
 const UPDATES: u64 = 5000;
 
 /// Returns the geometry of the flash: [`BLOCKS`] blocks of 16 pages of 512 bytes.
-fn world() -> Geometry {
+fn test_geometry() -> Geometry {
     geometry(BLOCKS, 16, 512)
 }
 
-/// Returns an empty Logarithmic Gecko on flash whose power is cut at operation `cut_at`, and which keeps all reports.
+/// Returns an empty Logarithmic Gecko on flash whose power is cut at operation `cut_at`. The returned rig records all
+/// reports of invalid pages and opened blocks.
 fn rig(options: GeckoOptions, cut_at: Option<u64>, outcome: CutOutcome) -> Rig<FragileNand> {
-    let nand = medium_with_power_cut(SimNand::new(world(), RetainedFields::ALL), cut_at, outcome);
+    let nand = medium_with_power_cut(SimNand::new(test_geometry(), RetainedPageFields::ALL), cut_at, outcome);
     let mut rig = Rig::on(nand, options);
-    rig.journal = Some(Vec::new());
+    rig.recorded_reports = Some(Vec::new());
     rig
 }
 
@@ -31,12 +34,12 @@ fn rig(options: GeckoOptions, cut_at: Option<u64>, outcome: CutOutcome) -> Rig<F
 fn run(rig: &mut Rig<FragileNand>, updates: u64, seed: u64) {
     let mut random = Random::new(seed);
     for _ in 0..updates {
-        rig.update(&mut random);
+        rig.invalidate_random_page(&mut random);
         if random.is_true_with_percent(1) {
             rig.gecko.request_flush();
         }
         loop {
-            match rig.try_write_deferred_step() {
+            match rig.try_deferred_write_step() {
                 Ok(true) => {
                     if random.is_true_with_percent(30) {
                         let block = random.below(BLOCKS as u64) as u32;
@@ -55,24 +58,27 @@ fn run(rig: &mut Rig<FragileNand>, updates: u64, seed: u64) {
 
 /// Splits a list of reports at the newest flush of Logarithmic Gecko that is on flash. Applies the earlier reports, in
 /// order, to an empty bitmap of invalid pages. Returns this bitmap, and the later reports, which a power cut loses.
-fn split(journal: &[(u64, Report)], durable_until: Option<u64>) -> (Shadow, Vec<Report>) {
-    let mut shadow = Shadow::new(&world());
+fn split_reports_by_durability(
+    recorded_reports: &[(u64, GeckoReport)],
+    durable_until: Option<u64>,
+) -> (ExpectedInvalidPages, Vec<GeckoReport>) {
+    let mut expected_invalid_pages = ExpectedInvalidPages::new(&test_geometry());
     let mut lost = Vec::new();
-    for &(at, report) in journal {
+    for &(at, report) in recorded_reports {
         match report {
             // The freeze of the buffer is followed by a program at once: a report with the number of that program was
             // made before it.
             _ if durable_until.is_none_or(|time| at > time) => lost.push(report),
-            Report::Invalid(page) => shadow.invalidate(page),
-            Report::Opened(block) => shadow.open(block),
+            GeckoReport::PageInvalid(page) => expected_invalid_pages.invalidate(page),
+            GeckoReport::BlockOpened(block) => expected_invalid_pages.open(block),
         }
     }
-    (shadow, lost)
+    (expected_invalid_pages, lost)
 }
 
-/// Power is cut at every program and erase, with three effects on the interrupted operation. If a cut program used up
-/// its page, Logarithmic Gecko can continue after recovery. The lost reports are then made again, and the run
-/// continues.
+/// Power is cut at every program and erase. The interrupted operation has no effect, is torn, or is complete but not
+/// acknowledged. If a program was interrupted and used up its flash page, the lost reports of invalid pages are then
+/// repeated, and the run continues.
 #[test]
 fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
     for (ratio, parts, mode) in
@@ -92,7 +98,7 @@ fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
                 assert!(rig.store.nand().is_power_lost());
                 unfinished += u32::from(recover_and_compare(&mut rig, options));
                 if outcome != CutOutcome::NoEffect && rig.last_cut_was_a_program() {
-                    go_on(&mut rig);
+                    continue_after_recovery(&mut rig);
                 }
             }
         }
@@ -105,33 +111,37 @@ fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
 fn recover_and_compare(rig: &mut Rig<FragileNand>, options: GeckoOptions) -> bool {
     rig.store.nand_mut().restore_power(None);
     let pages = pages_on_flash(rig.store.nand_mut());
-    let mut recovered = Gecko::new(&world(), options).expect("valid");
+    let mut recovered = Gecko::new(&test_geometry(), options).expect("valid");
     recovered.recover(&mut rig.store, &pages).expect("what is complete covers every flush");
     assert_eq!(rig.store.nand().cuttable_operations_since_power_restore(), 0, "recovery writes nothing");
     let durable_until =
-        recovered.run_levels_entries_and_pages().next().map(|_| recovered.durable_until_sequence());
+        recovered.level_entries_and_pages_of_each_run().next().map(|_| recovered.durable_until_sequence());
     // If the last page of a run was programmed but not acknowledged, the run is complete.
     assert!(recovered.durable_until_sequence() >= rig.gecko.durable_until_sequence());
-    let (shadow, lost) = split(rig.journal.as_ref().expect("kept"), durable_until);
-    assert_eq!(scan(&recovered, &mut rig.store), shadow.known());
-    assert_eq!(recovered.unflushed_report_count(), 0);
+    let (expected_invalid_pages, lost) =
+        split_reports_by_durability(rig.recorded_reports.as_ref().expect("kept"), durable_until);
+    assert_eq!(
+        scan_invalid_pages_by_block(&recovered, &mut rig.store),
+        expected_invalid_pages.invalid_pages_by_block()
+    );
+    assert_eq!(recovered.unflushed_validity_report_count(), 0);
     let places: Vec<(u32, Ppn)> = recovered.live_run_pages().collect();
     recovered.recover(&mut rig.store, &pages).expect("twice is once");
     assert_eq!(recovered.live_run_pages().collect::<Vec<_>>(), places);
 
     let has_unfinished = pages.iter().any(|(_, oob)| places.iter().all(|&(run, _)| oob.owner > run));
-    rig.adopt(recovered, &pages, shadow, lost);
+    rig.continue_with_recovered_gecko(recovered, &pages, expected_invalid_pages, lost);
     has_unfinished
 }
 
-/// Executes further reports on a recovered Logarithmic Gecko, and checks that it answers correctly and can be recovered
-/// again.
-fn go_on(rig: &mut Rig<FragileNand>) {
+/// Reports further invalid pages and opened blocks to a recovered Logarithmic Gecko. Checks that its answers are
+/// correct and that it can be recovered again.
+fn continue_after_recovery(rig: &mut Rig<FragileNand>) {
     let options = rig.gecko.options();
     run(rig, 250, 2);
-    rig.check_scan();
+    rig.compare_invalid_pages_with_expected();
     let pages = pages_on_flash(rig.store.nand_mut());
-    let mut recovered = Gecko::new(&world(), options).expect("valid");
+    let mut recovered = Gecko::new(&test_geometry(), options).expect("valid");
     recovered.recover(&mut rig.store, &pages).expect("what is complete covers every flush");
     let places: Vec<(u32, Ppn)> = recovered.live_run_pages().collect();
     assert_eq!(places, rig.gecko.live_run_pages().collect::<Vec<_>>());

@@ -3,9 +3,9 @@
 
 use wearwell::Result;
 use wearwell::address::{BlockId, Lpn, Ppn};
-use wearwell::nand::{Geometry, Nand, Oob, PageKind, RetainedFields, SimNand};
+use wearwell::nand::{Geometry, Nand, Oob, PageKind, RetainedPageFields, SimNand};
 use wearwell::operation::Cause;
-use wearwell::store::{BlockState, FreeBlockOrder, PagesToCopy, Store, Stream};
+use wearwell::store::{BlockState, FlashPageStore, FreeBlockOrder, PagesToCopy, Stream};
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode, ValidityStore};
 
 use crate::common::{Random, geometry_without_superblocks};
@@ -23,33 +23,33 @@ pub fn options_of(size_ratio: u32, parts: u32, merge: MergeMode) -> GeckoOptions
 
 /// Expected answers of Logarithmic Gecko: a bitmap of invalid pages in RAM, with their number per block.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Shadow {
+pub struct ExpectedInvalidPages {
     /// Number of pages per block.
     block_pages: u32,
     /// Whether each page of the flash is invalid.
     invalid: Vec<bool>,
     /// Number of invalid pages of each block.
-    counts: Vec<u32>,
+    invalid_page_counts: Vec<u32>,
     /// Number of invalid pages of the flash.
-    total: u64,
+    total_invalid_pages: u64,
 }
 
-impl Shadow {
+impl ExpectedInvalidPages {
     /// Creates a bitmap without invalid pages.
     pub fn new(geometry: &Geometry) -> Self {
         Self {
             block_pages: geometry.block_pages(),
             invalid: vec![false; geometry.pages() as usize],
-            counts: vec![0; geometry.blocks() as usize],
-            total: 0,
+            invalid_page_counts: vec![0; geometry.blocks() as usize],
+            total_invalid_pages: 0,
         }
     }
 
     /// Records that a page is invalid.
     pub fn invalidate(&mut self, page: u32) {
         if !std::mem::replace(&mut self.invalid[page as usize], true) {
-            self.counts[(page / self.block_pages) as usize] += 1;
-            self.total += 1;
+            self.invalid_page_counts[(page / self.block_pages) as usize] += 1;
+            self.total_invalid_pages += 1;
         }
     }
 
@@ -57,7 +57,7 @@ impl Shadow {
     pub fn open(&mut self, block: u32) {
         let first = (block * self.block_pages) as usize;
         self.invalid[first..first + self.block_pages as usize].fill(false);
-        self.total -= std::mem::take(&mut self.counts[block as usize]) as u64;
+        self.total_invalid_pages -= std::mem::take(&mut self.invalid_page_counts[block as usize]) as u64;
     }
 
     /// Returns the pages of a block that are invalid or, if `invalid` is `false`, valid.
@@ -66,43 +66,45 @@ impl Shadow {
         pages.filter(|&page| self.invalid[page as usize] == invalid).collect()
     }
 
-    /// Returns the pages of a block that are not invalid.
-    pub fn live(&self, block: u32) -> Vec<u32> {
+    /// Returns the numbers of the pages of a block that are not invalid.
+    pub fn valid_page_numbers(&self, block: u32) -> Vec<u32> {
         self.pages(block, false)
     }
 
     /// Returns the blocks that have invalid pages, each with the list of these pages.
-    pub fn known(&self) -> Vec<(u32, Vec<u32>)> {
-        let blocks = (0..self.counts.len() as u32).filter(|&block| self.counts[block as usize] > 0);
+    pub fn invalid_pages_by_block(&self) -> Vec<(u32, Vec<u32>)> {
+        let blocks = (0..self.invalid_page_counts.len() as u32)
+            .filter(|&block| self.invalid_page_counts[block as usize] > 0);
         blocks.map(|block| (block, self.pages(block, true))).collect()
     }
 }
 
 /// A report to Logarithmic Gecko: a page became invalid, or a block was opened.
 #[derive(Clone, Copy, Debug)]
-pub enum Report {
+pub enum GeckoReport {
     /// The page with this number became invalid.
-    Invalid(u32),
+    PageInvalid(u32),
     /// The block with this number was opened.
-    Opened(u32),
+    BlockOpened(u32),
 }
 
 /// Logarithmic Gecko under test on flash, with the bitmap in RAM that has the expected answers.
 pub struct Rig<N = SimNand> {
     /// Flash of Logarithmic Gecko, with its block table.
-    pub store: Store<N>,
+    pub store: FlashPageStore<N>,
     /// Logarithmic Gecko under test.
     pub gecko: Gecko,
-    /// Expected answers.
-    pub shadow: Shadow,
-    /// Reports, with the sequence numbers at which they were made; `None` if they need not be kept.
-    pub journal: Option<Vec<(u64, Report)>>,
+    /// Expected answers of Logarithmic Gecko: a bitmap of invalid pages in RAM.
+    pub expected_invalid_pages: ExpectedInvalidPages,
+    /// Reports of invalid pages and opened blocks to Logarithmic Gecko, each with the last sequence number before it.
+    /// `None` if the test does not need them.
+    pub recorded_reports: Option<Vec<(u64, GeckoReport)>>,
     /// Numbers of blocks and pages of the flash.
     geometry: Geometry,
     /// Options of Logarithmic Gecko.
     options: GeckoOptions,
-    /// Number of reports so far.
-    updates: u64,
+    /// Number of reports of invalid pages and opened blocks so far.
+    report_count: u64,
     /// Number of flash pages that queries have read.
     query_reads: u64,
     /// Number of flash pages read by each query that was made while no merge was running.
@@ -110,17 +112,18 @@ pub struct Rig<N = SimNand> {
     /// Maximum number of pages in use after a step of deferred writes.
     max_pages_in_use: u64,
     /// Maximum number of pages in use while no merge was running.
-    max_pages_at_rest: u64,
-    /// Number of pages in use while no merge is running, summed over all flushes, and the number of flushes.
-    page_sum_and_flushes_at_rest: (u64, u64),
+    max_pages_between_merges: u64,
+    /// Number of flash pages in use while no merge is running, summed over all flushes, and the number of these
+    /// flushes.
+    page_sum_and_flush_count_between_merges: (u64, u64),
     /// Whether obsolete pages of Logarithmic Gecko must stay on flash, instead of being erased.
-    pub keeps_obsolete: bool,
+    pub keeps_obsolete_pages: bool,
 }
 
 impl Rig {
     /// Creates an empty Logarithmic Gecko on simulated flash.
     pub fn new(geometry: &Geometry, options: GeckoOptions) -> Self {
-        Self::on(SimNand::new(geometry.clone(), RetainedFields::ALL), options)
+        Self::on(SimNand::new(geometry.clone(), RetainedPageFields::ALL), options)
     }
 }
 
@@ -130,18 +133,18 @@ impl<N: Nand> Rig<N> {
         let geometry = nand.geometry().clone();
         Self {
             gecko: Gecko::new(&geometry, options).expect("valid options"),
-            shadow: Shadow::new(&geometry),
-            store: Store::new(nand, FreeBlockOrder::Fifo),
-            journal: None,
+            expected_invalid_pages: ExpectedInvalidPages::new(&geometry),
+            store: FlashPageStore::new(nand, FreeBlockOrder::Fifo),
+            recorded_reports: None,
             geometry,
             options,
-            updates: 0,
+            report_count: 0,
             query_reads: 0,
             reads_per_query: Vec::new(),
             max_pages_in_use: 0,
-            max_pages_at_rest: 0,
-            page_sum_and_flushes_at_rest: (0, 0),
-            keeps_obsolete: false,
+            max_pages_between_merges: 0,
+            page_sum_and_flush_count_between_merges: (0, 0),
+            keeps_obsolete_pages: false,
         }
     }
 
@@ -155,44 +158,46 @@ impl<N: Nand> Rig<N> {
         self.store.stats.reads[Cause::Validity as usize]
     }
 
-    /// Counts a report and, if reports are kept, appends it to the journal.
-    fn note(&mut self, report: Report) {
+    /// Counts a report of an invalid page or an opened block. Adds it to `recorded_reports` if the test needs them.
+    fn record_report(&mut self, report: GeckoReport) {
         let sequence = self.store.last_sequence();
-        if let Some(journal) = &mut self.journal {
-            journal.push((sequence, report));
+        if let Some(recorded_reports) = &mut self.recorded_reports {
+            recorded_reports.push((sequence, report));
         }
-        self.updates += 1;
+        self.report_count += 1;
     }
 
     /// Reports a page as invalid to Logarithmic Gecko and to the bitmap.
     pub fn invalidate(&mut self, page: u32) {
-        self.note(Report::Invalid(page));
+        self.record_report(GeckoReport::PageInvalid(page));
         self.gecko.invalidate(Ppn(page));
-        self.shadow.invalidate(page);
+        self.expected_invalid_pages.invalidate(page);
     }
 
     /// Reports to Logarithmic Gecko and to the bitmap that a block was opened.
     pub fn open(&mut self, block: u32) {
-        self.note(Report::Opened(block));
+        self.record_report(GeckoReport::BlockOpened(block));
         self.gecko.record_block_opened(BlockId(block));
-        self.shadow.open(block);
+        self.expected_invalid_pages.open(block);
     }
 
     /// Reports a random valid page as invalid. If more than 30 % of the pages are then invalid, draws eight blocks, and
     /// collects and opens the one with the most invalid pages.
-    pub fn update(&mut self, random: &mut Random) {
+    pub fn invalidate_random_page(&mut self, random: &mut Random) {
         let pages = self.geometry.pages();
         let page = loop {
             let page = random.below(pages) as u32;
-            if !self.shadow.invalid[page as usize] {
+            if !self.expected_invalid_pages.invalid[page as usize] {
                 break page;
             }
         };
         self.invalidate(page);
-        if self.shadow.total * 10 > pages * 3 {
+        if self.expected_invalid_pages.total_invalid_pages * 10 > pages * 3 {
             let blocks = self.geometry.blocks() as u64;
             let drawn = [(); 8].map(|()| random.below(blocks) as u32);
-            let victim = drawn.into_iter().max_by_key(|&block| self.shadow.counts[block as usize]);
+            let victim = drawn
+                .into_iter()
+                .max_by_key(|&block| self.expected_invalid_pages.invalid_page_counts[block as usize]);
             let victim = victim.expect("eight were drawn");
             let reads = self.query_valid_pages(victim);
             self.reads_per_query.push(reads);
@@ -208,7 +213,12 @@ impl<N: Nand> Rig<N> {
             .append_valid_pages(&mut self.store, BlockId(block), &mut live)
             .expect("the flash is healthy");
         let live: Vec<u32> = live.into_iter().map(|ppn| ppn.0).collect();
-        assert_eq!(live, self.shadow.live(block), "live pages of block {block}: {:?}", self.options);
+        assert_eq!(
+            live,
+            self.expected_invalid_pages.valid_page_numbers(block),
+            "live pages of block {block}: {:?}",
+            self.options
+        );
         let reads = self.reads() - before;
         self.query_reads += reads;
         reads
@@ -216,50 +226,50 @@ impl<N: Nand> Rig<N> {
 
     /// Executes one step of deferred writes, and erases the blocks that the step emptied; returns `false` if there was
     /// nothing to do.
-    pub fn write_deferred_step(&mut self) -> bool {
-        self.try_write_deferred_step().expect("the flash is healthy")
+    pub fn execute_deferred_write_step(&mut self) -> bool {
+        self.try_deferred_write_step().expect("the flash is healthy")
     }
 
     /// Executes one step of deferred writes, and erases the blocks that the step emptied. Returns whether there was
     /// anything to do, or the error of the medium.
-    pub fn try_write_deferred_step(&mut self) -> Result<bool> {
-        let worked = self.gecko.write_deferred_validity_step(&mut self.store)?;
+    pub fn try_deferred_write_step(&mut self) -> Result<bool> {
+        let worked = self.gecko.execute_next_deferred_validity_write(&mut self.store)?;
         if worked {
             let pages = self.pages_in_use();
             self.max_pages_in_use = self.max_pages_in_use.max(pages);
-            self.erase_obsolete()?;
+            self.erase_obsolete_blocks()?;
         }
         Ok(worked)
     }
 
     /// Executes all deferred writes of Logarithmic Gecko; returns whether there were any.
-    pub fn write_deferred(&mut self) -> bool {
+    pub fn execute_deferred_writes(&mut self) -> bool {
         let mut worked = false;
-        while self.write_deferred_step() {
+        while self.execute_deferred_write_step() {
             worked = true;
         }
         if worked {
             let levels: Vec<u32> =
-                self.gecko.run_levels_entries_and_pages().map(|(level, _, _)| level).collect();
+                self.gecko.level_entries_and_pages_of_each_run().map(|(level, _, _)| level).collect();
             assert!(levels.is_sorted_by(|newer, older| newer < older), "levels at rest: {levels:?}");
-            self.note_rest();
+            self.record_pages_between_merges();
         }
         worked
     }
 
     /// Records the number of pages in use, while no merge is running.
-    fn note_rest(&mut self) {
+    fn record_pages_between_merges(&mut self) {
         let pages = self.pages_in_use();
-        self.max_pages_at_rest = self.max_pages_at_rest.max(pages);
-        self.page_sum_and_flushes_at_rest.0 += pages;
-        self.page_sum_and_flushes_at_rest.1 += 1;
+        self.max_pages_between_merges = self.max_pages_between_merges.max(pages);
+        self.page_sum_and_flush_count_between_merges.0 += pages;
+        self.page_sum_and_flush_count_between_merges.1 += 1;
     }
 
-    /// Executes all deferred writes of Logarithmic Gecko as the engine does: between two steps, GC may query and open
-    /// blocks.
-    pub fn write_deferred_with_queries(&mut self, random: &mut Random) {
+    /// Executes all deferred writes of Logarithmic Gecko as the engine does: between two steps, GC may query the valid
+    /// pages of a block and open the block.
+    pub fn execute_deferred_writes_with_queries(&mut self, random: &mut Random) {
         let mut worked = false;
-        while self.write_deferred_step() {
+        while self.execute_deferred_write_step() {
             worked = true;
             if random.is_true_with_percent(5) {
                 let block = random.below(self.geometry.blocks() as u64) as u32;
@@ -270,7 +280,7 @@ impl<N: Nand> Rig<N> {
             }
         }
         if worked {
-            self.note_rest();
+            self.record_pages_between_merges();
         }
     }
 
@@ -289,8 +299,8 @@ impl<N: Nand> Rig<N> {
     }
 
     /// Erases the closed blocks of Logarithmic Gecko without valid pages, unless obsolete pages must stay.
-    fn erase_obsolete(&mut self) -> Result<()> {
-        if self.keeps_obsolete {
+    fn erase_obsolete_blocks(&mut self) -> Result<()> {
+        if self.keeps_obsolete_pages {
             return Ok(());
         }
         let blocks = self.store.blocks();
@@ -301,7 +311,7 @@ impl<N: Nand> Rig<N> {
     }
 
     /// Moves the live pages of one closed block of Logarithmic Gecko, as GC does; returns their number.
-    pub fn collect_own_block(&mut self, random: &mut Random) -> usize {
+    pub fn collect_gecko_block(&mut self, random: &mut Random) -> usize {
         let is_closed = |&block: &BlockId| self.store.blocks().state(block) == BlockState::Closed;
         let closed: Vec<BlockId> = self.validity_blocks().filter(is_closed).collect();
         if closed.is_empty() {
@@ -321,7 +331,7 @@ impl<N: Nand> Rig<N> {
         let owners: Vec<Lpn> = owned.iter().map(|&ppn| self.store.owner_in_oob(ppn)).collect();
         let mut places = Vec::new();
         let moves = PagesToCopy { source_pages: &owned, owners: &owners };
-        let pool = self.store.pool_of(block);
+        let pool = self.store.allocation_pool_of_block(block);
         self.store.copy_pages(moves, Stream::Validity, pool, Cause::Gc, &mut places).expect("there is room");
         for ((&from, owner), &to) in owned.iter().zip(owners).zip(&places) {
             self.gecko.record_metadata_page_move(owner.0, from, to);
@@ -336,8 +346,15 @@ impl<N: Nand> Rig<N> {
         (0..blocks.len()).all(|block| blocks.state(BlockId(block)) != BlockState::Erasing)
     }
 
-    /// Continues with a recovered Logarithmic Gecko: corrects the store's valid counts, and repeats the lost reports.
-    pub fn adopt(&mut self, recovered: Gecko, pages: &[(Ppn, Oob)], shadow: Shadow, lost: Vec<Report>) {
+    /// Replaces Logarithmic Gecko by a recovered one. Corrects the valid counts of the store, and repeats the reports
+    /// `lost` at the power cut.
+    pub fn continue_with_recovered_gecko(
+        &mut self,
+        recovered: Gecko,
+        pages: &[(Ppn, Oob)],
+        expected_invalid_pages: ExpectedInvalidPages,
+        lost: Vec<GeckoReport>,
+    ) {
         for &(ppn, oob) in pages {
             match (
                 self.gecko.holds_current_metadata_page(oob.owner, ppn),
@@ -348,29 +365,39 @@ impl<N: Nand> Rig<N> {
                 _ => {}
             }
         }
-        (self.gecko, self.shadow) = (recovered, shadow);
+        (self.gecko, self.expected_invalid_pages) = (recovered, expected_invalid_pages);
         for report in lost {
             match report {
-                Report::Invalid(page) => self.invalidate(page),
-                Report::Opened(block) => self.open(block),
+                GeckoReport::PageInvalid(page) => self.invalidate(page),
+                GeckoReport::BlockOpened(block) => self.open(block),
             }
         }
     }
 
     /// Returns the invalid pages that Logarithmic Gecko reports, by block.
-    pub fn scan(&mut self) -> Vec<(u32, Vec<u32>)> {
-        scan(&self.gecko, &mut self.store)
+    pub fn scan_invalid_pages_by_block(&mut self) -> Vec<(u32, Vec<u32>)> {
+        scan_invalid_pages_by_block(&self.gecko, &mut self.store)
     }
 
-    /// Compares the invalid pages that Logarithmic Gecko records with the expected ones: by one scan of all blocks, and
-    /// block by block by the audit query, which counts no reads.
-    pub fn check_scan(&mut self) {
-        assert_eq!(self.scan(), self.shadow.known(), "{:?}", self.options);
+    /// Compares the invalid pages that Logarithmic Gecko reports with the expected ones. They are read by one scan of
+    /// all blocks, and block by block by the audit query, which counts no reads.
+    pub fn compare_invalid_pages_with_expected(&mut self) {
+        assert_eq!(
+            self.scan_invalid_pages_by_block(),
+            self.expected_invalid_pages.invalid_pages_by_block(),
+            "{:?}",
+            self.options
+        );
         let reads = self.store.stats.total_reads();
         for block in 0..self.geometry.blocks() {
             let invalid = self.gecko.invalid_pages_for_audit(&mut self.store, BlockId(block));
             let invalid: Vec<u32> = invalid.expect("the flash is healthy").iter().map(|ppn| ppn.0).collect();
-            assert_eq!(invalid, self.shadow.pages(block, true), "block {block}: {:?}", self.options);
+            assert_eq!(
+                invalid,
+                self.expected_invalid_pages.pages(block, true),
+                "block {block}: {:?}",
+                self.options
+            );
         }
         assert_eq!(self.store.stats.total_reads(), reads, "audits are not counted");
     }
@@ -381,10 +408,10 @@ impl<N: Nand> Rig<N> {
     /// the number of levels, and S the number of parts of a block's bitmap.
     pub fn check_costs(&self) {
         let levels = self.gecko.max_levels() as u64;
-        let buffer = self.gecko.reports_per_flush() as f64;
+        let buffer = self.gecko.validity_reports_per_flush() as f64;
         let bound = self.options.size_ratio as f64 / buffer * levels as f64;
-        let writes = self.programs() as f64 / self.updates as f64;
-        let reads = (self.reads() - self.query_reads) as f64 / self.updates as f64;
+        let writes = self.programs() as f64 / self.report_count as f64;
+        let reads = (self.reads() - self.query_reads) as f64 / self.report_count as f64;
         let question = self.reads_per_query.iter().sum::<u64>() as f64 / self.reads_per_query.len() as f64;
         let most = self.reads_per_query.iter().copied().max().expect("blocks were collected");
         println!(
@@ -404,12 +431,13 @@ impl<N: Nand> Rig<N> {
     pub fn check_space(&self) {
         let part_pages = self.geometry.block_pages().div_ceil(self.options.parts_per_block);
         let parts = self.geometry.block_pages().div_ceil(part_pages);
-        let everything = self.gecko.run_pages(self.geometry.blocks() * parts) as u64;
-        let mean = self.page_sum_and_flushes_at_rest.0 as f64 / self.page_sum_and_flushes_at_rest.1 as f64;
+        let everything = self.gecko.page_count_of_run(self.geometry.blocks() * parts) as u64;
+        let mean = self.page_sum_and_flush_count_between_merges.0 as f64
+            / self.page_sum_and_flush_count_between_merges.1 as f64;
         println!(
             "{:?}: {everything} pages for everything once, at rest {mean:.1} on average, at most {}; at most {} of {}",
             self.options,
-            self.max_pages_at_rest,
+            self.max_pages_between_merges,
             self.max_pages_in_use,
             self.gecko.max_metadata_pages()
         );
@@ -418,20 +446,20 @@ impl<N: Nand> Rig<N> {
         let ratio = self.options.size_ratio as u64;
         let at_level = |level: u32| (ratio.pow(level + 1) - 1).min(largest);
         let at_rest: u64 = (0..self.gecko.max_levels()).map(at_level).sum();
-        assert!(self.max_pages_at_rest <= at_rest, "{:?}", self.options);
+        assert!(self.max_pages_between_merges <= at_rest, "{:?}", self.options);
         assert!(self.max_pages_in_use <= self.gecko.max_metadata_pages(), "{:?}", self.options);
     }
 
     /// Asserts that a Logarithmic Gecko that was just flushed is recovered unchanged, although flash still holds the
     /// originals of pages that GC copied.
-    pub fn check_recovered_equals_flushed(&mut self, random: &mut Random) {
+    pub fn check_recovered_gecko_equals_flushed_gecko(&mut self, random: &mut Random) {
         loop {
             self.gecko.request_flush();
-            self.write_deferred();
-            if self.collect_own_block(random) > 0 {
+            self.execute_deferred_writes();
+            if self.collect_gecko_block(random) > 0 {
                 break;
             }
-            (0..50).for_each(|_| self.update(random));
+            (0..50).for_each(|_| self.invalidate_random_page(random));
         }
         let pages = pages_on_flash(self.store.nand_mut());
         let mut recovered = Gecko::new(&self.geometry, self.options).expect("valid options");
@@ -440,12 +468,15 @@ impl<N: Nand> Rig<N> {
         assert_eq!(places(&recovered), places(&self.gecko));
         assert_eq!(recovered.durable_until_sequence(), self.gecko.durable_until_sequence());
         self.gecko = recovered;
-        self.check_scan();
+        self.compare_invalid_pages_with_expected();
     }
 }
 
 /// Returns the invalid pages that a Logarithmic Gecko reports, by block, from one scan of all blocks.
-pub fn scan<N: Nand>(gecko: &Gecko, store: &mut Store<N>) -> Vec<(u32, Vec<u32>)> {
+pub fn scan_invalid_pages_by_block<N: Nand>(
+    gecko: &Gecko,
+    store: &mut FlashPageStore<N>,
+) -> Vec<(u32, Vec<u32>)> {
     let block_pages = store.geometry().block_pages();
     let mut known = Vec::new();
     let each = |block: BlockId, words: &[u64]| {

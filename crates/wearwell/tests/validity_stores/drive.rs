@@ -9,7 +9,7 @@ use wearwell::address::{BlockId, Lpn, OptionalAddress, Ppn};
 use wearwell::data::{Content, Fingerprint, mix_bits};
 use wearwell::nand::{Geometry, Nand, Oob, PageKind};
 use wearwell::operation::Cause;
-use wearwell::store::{BlockState, FreeBlockOrder, PagesToCopy, Store, Stream};
+use wearwell::store::{BlockState, FlashPageStore, FreeBlockOrder, PagesToCopy, Stream};
 use wearwell::validity::ValidityStore;
 
 use crate::common::FragileNand;
@@ -37,18 +37,18 @@ pub fn geometry([pools, blocks, pages, page_bytes]: [u32; 4]) -> Geometry {
 /// Miniature page-mapped device around the store of page validity under test.
 pub struct Drive<N, V> {
     /// Flash on which the store under test keeps its pages.
-    pub io: Store<N>,
+    pub io: FlashPageStore<N>,
     /// Store of page validity under test.
     pub validity: V,
     /// Last sequence number before each block was opened; `u64::MAX` for a block without data.
-    pub opened_at: Vec<u64>,
-    /// Number of logical pages to which the host writes.
-    pub host_pages: u64,
+    pub opened_at_sequence: Vec<u64>,
+    /// Number of logical pages to which the host writes, from page 0 on.
+    pub host_used_pages: u64,
     /// Number of queries for the valid pages of a block so far.
     pub queries: u64,
     /// Whether a block is erased as soon as it has no valid page, so that pages which the store releases too early are
     /// lost.
-    pub erases_at_once: bool,
+    pub erases_immediately: bool,
     /// Maximum number of flash pages that the store under test needed at one time.
     pub max_valid_validity_pages: u64,
     /// Numbers of blocks and pages of the flash.
@@ -58,19 +58,19 @@ pub struct Drive<N, V> {
     /// Logical page for which each flash page was programmed last.
     owner: Vec<Lpn>,
     /// Sequence number at which each flash page was reported as invalid; `None` for a valid or erased page.
-    reported_at: Vec<Option<u64>>,
+    reported_invalid_at_sequence: Vec<Option<u64>>,
     /// Number of invalid pages of each block.
-    dead_pages: Vec<u32>,
+    invalid_page_count_of_block: Vec<u32>,
     /// Whether each block is full of data, so that it can be collected.
-    closed: Vec<bool>,
+    is_closed: Vec<bool>,
     /// Erased blocks, in the order in which they are opened.
     free: VecDeque<BlockId>,
-    /// Block to which data is written.
-    open: BlockId,
-    /// Index in the open block of the next page.
-    next: u32,
+    /// Open block to which data is written.
+    current_block: BlockId,
+    /// Index within `current_block` of the page that is programmed next.
+    next_page_index: u32,
     /// Number of random numbers drawn so far.
-    steps: u64,
+    drawn_random_numbers: u64,
 }
 
 impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
@@ -82,21 +82,21 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         let logical = (pages as f64 * full) as usize;
         Self {
             validity: new(&geometry, (pages - logical) as u64),
-            io: Store::new(nand, FreeBlockOrder::Fifo),
-            opened_at: vec![u64::MAX; blocks],
-            host_pages: logical as u64,
+            io: FlashPageStore::new(nand, FreeBlockOrder::Fifo),
+            opened_at_sequence: vec![u64::MAX; blocks],
+            host_used_pages: logical as u64,
             queries: 0,
-            erases_at_once: false,
+            erases_immediately: false,
             max_valid_validity_pages: 0,
             map: vec![Ppn::NONE; logical],
             owner: vec![Lpn::NONE; pages],
-            reported_at: vec![None; pages],
-            dead_pages: vec![0; blocks],
-            closed: vec![false; blocks],
+            reported_invalid_at_sequence: vec![None; pages],
+            invalid_page_count_of_block: vec![0; blocks],
+            is_closed: vec![false; blocks],
             free: (0..blocks as u32).map(BlockId).collect(),
-            open: BlockId::NONE,
-            next: geometry.block_pages(),
-            steps: 0,
+            current_block: BlockId::NONE,
+            next_page_index: geometry.block_pages(),
+            drawn_random_numbers: 0,
             geometry,
         }
     }
@@ -118,8 +118,8 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
 
     /// Returns a random number less than `below`.
     fn random(&mut self, below: u64) -> u64 {
-        self.steps += 1;
-        mix_bits(self.steps) % below
+        self.drawn_random_numbers += 1;
+        mix_bits(self.drawn_random_numbers) % below
     }
 
     /// Returns the flash pages of a block.
@@ -138,14 +138,14 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
     /// error of the medium.
     pub fn try_run(&mut self, updates: u64) -> Result<()> {
         for _ in 0..updates {
-            let lpn = self.random(self.host_pages);
-            self.write_deferred()?;
-            if self.steps.is_multiple_of(997) {
+            let lpn = self.random(self.host_used_pages);
+            self.execute_deferred_writes()?;
+            if self.drawn_random_numbers.is_multiple_of(997) {
                 self.relocate_some_block()?;
             }
             self.write(lpn)?;
         }
-        self.write_deferred()
+        self.execute_deferred_writes()
     }
 
     /// Executes random overwrites, and queries the store under test for random blocks; returns the number of queries.
@@ -153,7 +153,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         let before = self.queries;
         for part in 0..updates.div_ceil(61) {
             self.run(61.min(updates - part * 61));
-            self.ask_random_block();
+            self.query_random_block();
         }
         self.queries - before
     }
@@ -167,43 +167,43 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
             let updates = self.random(300);
             unsettled += updates;
             for _ in 0..updates {
-                let lpn = self.random(self.host_pages);
+                let lpn = self.random(self.host_used_pages);
                 self.write(lpn).expect("no fault");
-                self.ask_random_block();
+                self.query_random_block();
             }
             for _ in 0..self.random(60) {
-                self.step().expect("no fault");
-                self.ask_random_block();
+                self.execute_deferred_write_step().expect("no fault");
+                self.query_random_block();
             }
         }
-        self.write_deferred().expect("no fault");
+        self.execute_deferred_writes().expect("no fault");
         unsettled
     }
 
     /// Writes every logical page once.
     pub fn fill(&mut self) {
         for lpn in 0..self.logical_pages() {
-            self.write_deferred().expect("no fault");
+            self.execute_deferred_writes().expect("no fault");
             self.write(lpn).expect("no fault");
         }
-        self.write_deferred().expect("no fault");
+        self.execute_deferred_writes().expect("no fault");
     }
 
     /// Executes all deferred writes of the store under test.
-    fn write_deferred(&mut self) -> Result<()> {
-        while self.step()? {}
+    fn execute_deferred_writes(&mut self) -> Result<()> {
+        while self.execute_deferred_write_step()? {}
         Ok(())
     }
 
     /// Executes one step of the deferred writes of the store under test; returns whether there was anything to do.
-    fn step(&mut self) -> Result<bool> {
+    fn execute_deferred_write_step(&mut self) -> Result<bool> {
         self.make_room()?;
         let programs = self.io.stats.total_programs();
         let before = self.valid_validity_pages();
-        let settled = self.validity.write_deferred_validity_step(&mut self.io)?;
+        let settled = self.validity.execute_next_deferred_validity_write(&mut self.io)?;
         let programs = self.io.stats.total_programs() - programs;
         assert!(
-            programs <= self.validity.max_pages_per_deferred_step() as u64,
+            programs <= self.validity.max_page_writes_per_deferred_step() as u64,
             "{programs} pages in one write_deferred"
         );
         // The new page was programmed before the old one was released.
@@ -213,89 +213,93 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
 
     /// Writes a logical page, and reports its previous flash page as invalid.
     fn write(&mut self, lpn: u64) -> Result<()> {
-        let place = self.place(Lpn(lpn as u32))?;
+        let place = self.program_after_gc(Lpn(lpn as u32))?;
         if let Some(old) = std::mem::replace(&mut self.map[lpn as usize], place).to_option() {
             self.validity.invalidate(old);
-            self.reported_at[old.index()] = Some(self.io.last_sequence());
-            self.dead_pages[self.io.block_of(old).index()] += 1;
+            self.reported_invalid_at_sequence[old.index()] = Some(self.io.last_sequence());
+            self.invalid_page_count_of_block[self.io.block_of(old).index()] += 1;
         }
         Ok(())
     }
 
     /// Programs a logical page to the open block, after GC if too few blocks are free; returns the flash page.
-    fn place(&mut self, lpn: Lpn) -> Result<Ppn> {
-        if self.next == self.geometry.block_pages() {
+    fn program_after_gc(&mut self, lpn: Lpn) -> Result<Ppn> {
+        if self.next_page_index == self.geometry.block_pages() {
             while self.free.len() < 2 {
                 self.collect()?;
             }
-            if self.next == self.geometry.block_pages() {
+            if self.next_page_index == self.geometry.block_pages() {
                 self.open_block();
             }
         }
-        Ok(self.program(lpn))
+        Ok(self.use_next_page(lpn))
     }
 
-    /// Takes the next page of the open block for a logical page.
-    fn program(&mut self, lpn: Lpn) -> Ppn {
-        let place = Ppn(self.geometry.first_page(self.open).0 + self.next);
-        self.next += 1;
+    /// Takes the next page of the open block for a logical page; returns the flash page.
+    fn use_next_page(&mut self, lpn: Lpn) -> Ppn {
+        let place = Ppn(self.geometry.first_page(self.current_block).0 + self.next_page_index);
+        self.next_page_index += 1;
         self.owner[place.index()] = lpn;
         place
     }
 
     /// Opens an erased block for data and reports it as opened.
     fn open_block(&mut self) {
-        if self.open != BlockId::NONE {
-            self.closed[self.open.index()] = true;
+        if self.current_block != BlockId::NONE {
+            self.is_closed[self.current_block.index()] = true;
         }
         let block = self.free.pop_front().expect("collection keeps a free block");
-        (self.open, self.next) = (block, 0);
+        (self.current_block, self.next_page_index) = (block, 0);
         self.validity.record_block_opened(block);
-        self.opened_at[block.index()] = self.io.last_sequence();
-        self.dead_pages[block.index()] = 0;
-        self.pages_of(block).for_each(|ppn| self.reported_at[ppn.index()] = None);
+        self.opened_at_sequence[block.index()] = self.io.last_sequence();
+        self.invalid_page_count_of_block[block.index()] = 0;
+        self.pages_of(block).for_each(|ppn| self.reported_invalid_at_sequence[ppn.index()] = None);
     }
 
     /// Collects the block with the most invalid pages. Its valid pages are queried from the store under test.
     fn collect(&mut self) -> Result<()> {
-        let closed = (0..self.geometry.blocks()).map(BlockId).filter(|block| self.closed[block.index()]);
-        let victim = closed.max_by_key(|block| self.dead_pages[block.index()]).expect("a closed block");
-        for from in self.ask(victim)? {
+        let closed = (0..self.geometry.blocks()).map(BlockId).filter(|block| self.is_closed[block.index()]);
+        let victim = closed
+            .max_by_key(|block| self.invalid_page_count_of_block[block.index()])
+            .expect("a closed block");
+        for from in self.query_valid_pages(victim)? {
             let lpn = self.owner[from.index()];
-            if self.next == self.geometry.block_pages() {
+            if self.next_page_index == self.geometry.block_pages() {
                 self.open_block();
             }
-            self.map[lpn.index()] = self.program(lpn);
+            self.map[lpn.index()] = self.use_next_page(lpn);
         }
-        self.closed[victim.index()] = false;
-        self.opened_at[victim.index()] = u64::MAX;
+        self.is_closed[victim.index()] = false;
+        self.opened_at_sequence[victim.index()] = u64::MAX;
         self.free.push_back(victim);
         Ok(())
     }
 
     /// Queries the valid pages of a block from the store under test, and asserts that they agree with the bitmap in
     /// RAM.
-    fn ask(&mut self, block: BlockId) -> Result<Vec<Ppn>> {
+    fn query_valid_pages(&mut self, block: BlockId) -> Result<Vec<Ppn>> {
         let mut live = Vec::new();
         self.queries += 1;
         self.validity.append_valid_pages(&mut self.io, block, &mut live)?;
-        let mut expected = self.pages_of(block).filter(|ppn| self.reported_at[ppn.index()].is_none());
+        let mut expected =
+            self.pages_of(block).filter(|ppn| self.reported_invalid_at_sequence[ppn.index()].is_none());
         assert!(live.iter().copied().eq(expected.by_ref()), "block {block}: {live:?}");
         Ok(live)
     }
 
     /// Queries the valid pages of a random block that has been opened.
-    fn ask_random_block(&mut self) {
+    fn query_random_block(&mut self) {
         let block = BlockId(self.random(self.geometry.blocks() as u64) as u32);
-        if self.opened_at[block.index()] != u64::MAX {
-            self.ask(block).expect("no fault");
+        if self.opened_at_sequence[block.index()] != u64::MAX {
+            self.query_valid_pages(block).expect("no fault");
         }
     }
 
-    /// Erases blocks without valid pages of the store under test, and moves pages of others if too few blocks are free.
+    /// Erases blocks that have no valid page of the store under test. If too few blocks are free, also moves the valid
+    /// pages of the store from other blocks.
     fn make_room(&mut self) -> Result<()> {
         let low = self.geometry.blocks() / 4;
-        if !self.erases_at_once && self.io.total_free_blocks() > low {
+        if !self.erases_immediately && self.io.total_free_blocks() > low {
             return Ok(());
         }
         self.finish_erases()?;
@@ -345,27 +349,31 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         outcome
     }
 
-    /// Returns for each page whether it is in a block in use and was reported as invalid before program `durable`.
-    pub fn dead_before(&self, durable: u64) -> Vec<bool> {
-        let in_use = |ppn: usize| self.opened_at[self.io.block_of(Ppn(ppn as u32)).index()] != u64::MAX;
-        let reported = self.reported_at.iter().enumerate();
+    /// Returns for each flash page whether it was reported as invalid before the program with sequence number
+    /// `durable`, and its block is in use.
+    pub fn pages_invalid_before(&self, durable: u64) -> Vec<bool> {
+        let in_use =
+            |ppn: usize| self.opened_at_sequence[self.io.block_of(Ppn(ppn as u32)).index()] != u64::MAX;
+        let reported = self.reported_invalid_at_sequence.iter().enumerate();
         reported.map(|(ppn, at)| in_use(ppn) && at.is_some_and(|at| at < durable)).collect()
     }
 
-    /// Returns for each page whether it was ever reported as invalid, also in erased blocks that are not opened yet.
-    pub fn ever_dead(&self) -> Vec<bool> {
-        self.reported_at.iter().map(Option::is_some).collect()
+    /// Returns for each flash page whether it was reported as invalid since its block was last opened, also if the
+    /// block has been erased since.
+    pub fn pages_ever_invalid(&self) -> Vec<bool> {
+        self.reported_invalid_at_sequence.iter().map(Option::is_some).collect()
     }
 
-    /// Reports the pages again that were reported as invalid at program `durable` or later; returns their number.
-    pub fn report_again_since(&mut self, durable: u64) -> usize {
-        let lost: Vec<usize> = (0..self.reported_at.len())
-            .filter(|&ppn| self.reported_at[ppn].is_some_and(|at| at >= durable))
-            .filter(|&ppn| self.opened_at[self.io.block_of(Ppn(ppn as u32)).index()] != u64::MAX)
+    /// Reports the pages again that were reported as invalid at the program with sequence number `durable` or later;
+    /// returns their number.
+    pub fn repeat_invalid_page_reports_since(&mut self, durable: u64) -> usize {
+        let lost: Vec<usize> = (0..self.reported_invalid_at_sequence.len())
+            .filter(|&ppn| self.reported_invalid_at_sequence[ppn].is_some_and(|at| at >= durable))
+            .filter(|&ppn| self.opened_at_sequence[self.io.block_of(Ppn(ppn as u32)).index()] != u64::MAX)
             .collect();
         for &ppn in &lost {
             self.validity.invalidate(Ppn(ppn as u32));
-            self.reported_at[ppn] = Some(self.io.last_sequence());
+            self.reported_invalid_at_sequence[ppn] = Some(self.io.last_sequence());
         }
         lost.len()
     }
@@ -394,7 +402,9 @@ impl<V: StoreUnderTest> Drive<FragileNand, V> {
         let page = vec![0; self.geometry.page_bytes as usize];
         for block in (0..self.geometry.blocks()).map(BlockId) {
             let left = match self.io.blocks().state(block) {
-                BlockState::Open => self.io.open_block_pages_left(Stream::Validity, self.io.pool_of(block)),
+                BlockState::Open => {
+                    self.io.open_block_pages_left(Stream::Validity, self.io.allocation_pool_of_block(block))
+                }
                 BlockState::Closed => 0,
                 BlockState::Free | BlockState::Erasing | BlockState::Retired => continue,
             };
@@ -404,7 +414,7 @@ impl<V: StoreUnderTest> Drive<FragileNand, V> {
                     kind: PageKind::Validity,
                     owner: 0,
                     sequence_number: 0,
-                    first_write_sequence: 0,
+                    first_write_sequence_number: 0,
                     fingerprint: Fingerprint::default(),
                 };
                 self.io.nand_mut().program(last, oob, Content::Bytes(&page)).expect("power is back");

@@ -150,9 +150,9 @@ impl Chunk {
         (0..MAX_CHUNK_MEMBERS).filter(|&k| self.is_member_live(k)).map(|k| (k, self.member(k)))
     }
 
-    /// Returns the excess pages of the chunk: the number of its flash pages minus the number of its live members
-    /// (mapped logical pages), at least 0.
-    pub(super) fn pages_beyond_live_members(&self) -> u64 {
+    /// Returns the excess pages of the chunk: its flash pages minus its live members (members to which a logical page
+    /// is mapped), at least 0.
+    pub(super) fn excess_chunk_pages(&self) -> u64 {
         self.pages().len().saturating_sub(self.live_member_count()) as u64
     }
 }

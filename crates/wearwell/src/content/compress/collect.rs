@@ -2,7 +2,7 @@
 
 use super::chunk::{ChunkMember, PageToCompress, WHOLE_PAGE_SIZE_MARK, compress_chunk};
 use super::{CompressionState, MAX_CHUNK_MEMBERS};
-use crate::address::{BlockId, Lpn, Ppn, Unit};
+use crate::address::{BlockId, Lpn, Ppn, StoredUnit};
 use crate::data::Fingerprint;
 use crate::error::Result;
 use crate::ftl::Ftl;
@@ -19,35 +19,40 @@ impl<N: Nand> Ftl<N> {
     /// chunks together are within their limit. Rewrites the live members as plain pages.
     #[inline]
     pub(crate) fn split_wasteful_chunks(&mut self) -> Result<()> {
-        if self.compression.as_ref().is_some_and(|stage| stage.exceeds_max_pages_beyond_live_members()) {
-            self.split_chunks_until_within_limit()
+        if self.compression.as_ref().is_some_and(|stage| stage.exceeds_max_excess_chunk_pages()) {
+            self.split_chunks_until_excess_pages_are_within_limit()
         } else {
             Ok(())
         }
     }
 
-    /// Splits wasteful compressed chunks (more flash pages than live members) into plain pages, until the excess pages
-    /// of all chunks together are within their limit.
+    /// Splits wasteful compressed chunks (those with more flash pages than live members) into uncompressed pages, until
+    /// the sum of the excess pages of all chunks is within its limit.
     #[cold]
-    fn split_chunks_until_within_limit(&mut self) -> Result<()> {
-        while self.compression.as_ref().is_some_and(|stage| stage.exceeds_max_pages_beyond_live_members()) {
+    fn split_chunks_until_excess_pages_are_within_limit(&mut self) -> Result<()> {
+        while self.compression.as_ref().is_some_and(|stage| stage.exceeds_max_excess_chunk_pages()) {
             // Room is made first, for as many members as such a chunk can have, because making it may repack chunks.
             let pool = self.make_room_for_pages(Stream::Host, MAX_CHUNK_MEMBERS as u32 - 2)?;
             let Some(number) = self.compression.as_mut().and_then(find_chunk_to_split) else { return Ok(()) };
-            for (unit, page) in self.load_live_chunk_members(number, Cause::Content)? {
-                let ppn = self.append_uncompressed_page(&page, Stream::Host, pool, Cause::Content)?;
+            for (unit, page) in self.load_live_chunk_members(number, Cause::ContentMechanism)? {
+                let ppn =
+                    self.append_uncompressed_page(&page, Stream::Host, pool, Cause::ContentMechanism)?;
                 self.compression.as_mut().expect("asked above").statistics.pages_written_by_splits += 1;
                 self.move_chunk_member_referrers(unit, ppn.into())?;
             }
             self.compression.as_mut().expect("asked above").statistics.split_chunks += 1;
         }
         // The pages of the split chunks are invalid now and may be erased, so recovery must not need them.
-        self.mapping.store_moves_in_nvram(&mut self.store)
+        self.mapping.store_gc_moves_in_nvram(&mut self.store)
     }
 
     /// Reads the compressed chunk `number` and returns its live members with their content. All members are marked as
     /// lost if one flash page of the chunk is unreadable, because they are compressed together.
-    fn load_live_chunk_members(&mut self, number: u32, cause: Cause) -> Result<Vec<(Unit, PageToCompress)>> {
+    fn load_live_chunk_members(
+        &mut self,
+        number: u32,
+        cause: Cause,
+    ) -> Result<Vec<(StoredUnit, PageToCompress)>> {
         let (whole, is_lost) = match self.read_chunk(number, true, cause) {
             Err(error) if error.is_media_error() => (Vec::new(), true),
             read => (read?, false),
@@ -75,14 +80,14 @@ impl<N: Nand> Ftl<N> {
 
     /// Maps every logical page that is mapped to the compressed chunk member `from` to `to`, which holds equal content.
     /// Then drops the member `from`.
-    fn move_chunk_member_referrers(&mut self, from: Unit, to: Unit) -> Result<()> {
+    fn move_chunk_member_referrers(&mut self, from: StoredUnit, to: StoredUnit) -> Result<()> {
         let writer = self.compression.as_ref().expect("only members move one by one").writer_lpn_of(from);
         let fingerprint = self.fingerprint_of_unit(from);
         let Self { sharing, mapping, store, .. } = self;
-        if store.are_chunk_notes_full() {
-            mapping.store_moves_in_nvram(store)?;
+        if store.are_change_notes_full() {
+            mapping.store_gc_moves_in_nvram(store)?;
         }
-        store.note_replaced_unit(from)?;
+        store.write_note_of_replaced_unit(from)?;
         let mut writer_refers = true;
         if let Some(sharing) = sharing {
             let AnyReverseMap::Ideal(ideal) = &sharing.reverse_map else {
@@ -91,11 +96,11 @@ impl<N: Nand> Ftl<N> {
             let binders = ideal.entries_at(Ppn(from.0));
             writer_refers = binders.len() as u32 <= sharing.reference_counts.referrers_beyond_first(from);
             for entry in binders {
-                sharing.unmark_bound(store, entry.lpn, from);
-                mapping.record_gc_move(entry.lpn, store.entry_of_bind(to));
-                sharing.mark_bound(entry.lpn);
+                sharing.unmark_mapped_without_program(store, entry.lpn, from);
+                mapping.record_gc_move(entry.lpn, store.map_entry_if_mapped_without_program(to));
+                sharing.mark_mapped_without_program(entry.lpn);
                 let entry = ReverseMapEntry {
-                    bound_ppn: Some(Ppn(to.0)),
+                    mapped_ppn: Some(Ppn(to.0)),
                     sequence_number: store.take_next_sequence_number(),
                     ..entry
                 };
@@ -110,20 +115,20 @@ impl<N: Nand> Ftl<N> {
             mapping.record_gc_move(writer, to);
         }
         if !writer_refers {
-            store.put_content_record_later(ContentRecord::UnitWithoutWriter { unit: to });
-            store.remove_content_record_later(ContentRecordKey::UnitWithoutWriter(from));
+            store.put_content_record_later(ContentRecord::UnitWithWriterMappedElsewhere { unit: to });
+            store.remove_content_record_later(ContentRecordKey::UnitWithWriterMappedElsewhere(from));
         }
         self.release_chunk_member(from);
         Ok(())
     }
 
-    /// Moves the flash pages of compressed chunks out of a victim block. A chunk with dead members is packed anew from
-    /// its live ones if these are no more than the pages of the chunk in the victim; all other pages are copied as they
-    /// are.
+    /// Moves the flash pages of compressed chunks out of a victim block. A chunk with dead members is repacked from its
+    /// live members if these are no more than the chunk's flash pages in the victim. All other pages are copied
+    /// unchanged.
     pub(crate) fn move_chunks(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         let pages = self.live_delta_or_chunk_pages(victim);
         let numbers = self.chunks_to_repack(&pages, pool);
-        self.prefetch_member_moves(&numbers);
+        self.prefetch_for_moves_of_chunk_members(&numbers);
         for number in numbers {
             self.repack_chunk(number, pool, cause)?;
         }
@@ -166,21 +171,21 @@ impl<N: Nand> Ftl<N> {
         chosen
     }
 
-    /// Reads the entries of map and sharing tables that moving the live members of these compressed chunks will need,
-    /// so that their cache misses overlap ([`crate::tables::prefetch`]).
-    fn prefetch_member_moves(&self, numbers: &[u32]) {
+    /// Prefetches into the CPU cache the entries of map and sharing tables that moving the live members of the
+    /// compressed chunks `numbers` will need ([`crate::tables::prefetch`]).
+    fn prefetch_for_moves_of_chunk_members(&self, numbers: &[u32]) {
         let stage = self.compression.as_ref().expect("only the chunk stage has members");
         let members_of = |&number: &u32| {
             let members = stage.chunks[number as usize].live_members();
             members.map(move |(k, member)| (stage.member_unit(number, k), member))
         };
-        let members: Vec<(Unit, ChunkMember)> = numbers.iter().flat_map(members_of).collect();
+        let members: Vec<(StoredUnit, ChunkMember)> = numbers.iter().flat_map(members_of).collect();
         let writers: Vec<Lpn> = members.iter().map(|(_, member)| member.lpn).collect();
         self.mapping.prefetch(&writers);
         if let Some(sharing) = &self.sharing {
-            let (units, contents): (Vec<Unit>, Vec<Fingerprint>) =
+            let (units, contents): (Vec<StoredUnit>, Vec<Fingerprint>) =
                 members.iter().map(|(unit, member)| (*unit, member.fingerprint)).unzip();
-            sharing.prefetch(&writers, &units, &contents);
+            sharing.prefetch_sharing_table_entries(&writers, &units, &contents);
         }
     }
 
@@ -188,7 +193,7 @@ impl<N: Nand> Ftl<N> {
     /// as plain pages.
     fn repack_chunk(&mut self, number: u32, pool: u32, cause: Cause) -> Result<()> {
         let members = self.load_live_chunk_members(number, cause)?;
-        let (units, pending): (Vec<Unit>, Vec<PageToCompress>) = members.into_iter().unzip();
+        let (units, pending): (Vec<StoredUnit>, Vec<PageToCompress>) = members.into_iter().unzip();
         let (pages, payload) = compress_chunk(&pending, self.store.geometry().page_bytes);
         if pages < pending.len() && !pending.iter().any(|page| page.is_content_lost) {
             let new = self.append_chunk(&pending, pages, &payload, pool, cause)?;
@@ -211,9 +216,9 @@ impl<N: Nand> Ftl<N> {
 /// members), the one that became wasteful last. Removes chunks that stopped being wasteful from the end of the list.
 /// `None` if the excess pages of all chunks are within their limit, or if the list is empty.
 fn find_chunk_to_split(stage: &mut Box<CompressionState>) -> Option<u32> {
-    while stage.exceeds_max_pages_beyond_live_members() {
+    while stage.exceeds_max_excess_chunk_pages() {
         let number = *stage.wasteful_chunks.last()?;
-        if stage.chunks[number as usize].pages_beyond_live_members() > 0 {
+        if stage.chunks[number as usize].excess_chunk_pages() > 0 {
             return Some(number);
         }
         stage.wasteful_chunks.pop();

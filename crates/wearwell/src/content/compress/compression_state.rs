@@ -5,20 +5,20 @@ use rustc_hash::FxHashSet;
 use super::chunk::{Chunk, PageToCompress, WASTEFUL_CHUNKS_PRUNING_MIN_LEN};
 use super::{
     CompressionStatistics, MAX_CHUNK_MEMBERS, RAM_BYTES_PER_CHUNK, RAM_BYTES_PER_CHUNK_WITH_FLASH_DIRECTORY,
-    unit_count,
+    stored_unit_count,
 };
-use crate::address::{Lpn, Ppn, Unit, chunk_and_member_of, unit_of_member};
+use crate::address::{Lpn, Ppn, StoredUnit, chunk_and_member_of, unit_of_chunk_member};
 use crate::content::compress::directory::RecoveredChunks;
 use crate::data::Fingerprint;
 use crate::error::{Error, Result};
 use crate::nand::Nand;
-use crate::store::{ContentRecord, Store};
+use crate::store::{ContentRecord, FlashPageStore};
 use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Number of chunks over which the moving average of the space that compression takes is formed.
 const CHUNKS_IN_AVERAGE: f64 = 64.0;
-/// Value, while no page has been compressed, of the moving average of the flash pages that compression takes per
-/// logical page.
+/// Initial value of the moving average of flash pages per compressed logical page, used until a page has been
+/// compressed.
 const INITIAL_MEAN_FLASH_PAGES_PER_LOGICAL_PAGE: f64 = 1.0;
 
 /// State of compression: the RAM buffer of the next chunk, the table of chunks (pages compressed together), and the
@@ -44,13 +44,13 @@ pub(crate) struct CompressionState {
     /// Bytes of controller RAM that are counted for the directory of each stored chunk.
     ram_bytes_per_chunk: u64,
     /// Number of flash pages of the device.
-    flash_pages: u64,
+    device_flash_pages: u64,
     pub(super) page_bytes: u32,
-    /// Sum of the excess pages of all chunks: the flash pages of each chunk beyond the number of its live members.
-    pub(super) pages_beyond_live_members: u64,
-    /// Maximum number of excess pages (flash pages of all chunks beyond the number of live members). While there are
-    /// more, wasteful chunks are split.
-    pub(super) max_pages_beyond_live_members: u64,
+    /// Sum of the excess pages of all chunks. The excess pages of a chunk are its flash pages minus its live members.
+    pub(super) excess_chunk_pages: u64,
+    /// Maximum sum of the excess pages of all chunks (flash pages minus live members). While the sum is greater,
+    /// wasteful chunks are split.
+    pub(super) max_excess_chunk_pages: u64,
     /// Numbers of compressed chunks with more flash pages than live members (wasteful chunks), in the order in which
     /// they became wasteful. May also contain chunks that are wasteful no longer.
     pub(super) wasteful_chunks: Vec<u32>,
@@ -62,15 +62,15 @@ pub(crate) struct CompressionState {
 }
 
 impl CompressionState {
-    pub(crate) fn new<N: Nand>(store: &Store<N>) -> Result<Self> {
+    pub(crate) fn new<N: Nand>(store: &FlashPageStore<N>) -> Result<Self> {
         let geometry = store.geometry();
         // Member numbers must fit in 32 bits after the page numbers, with at most one chunk per page.
-        if unit_count(geometry.pages(), true) > u32::MAX as u64 {
+        if stored_unit_count(geometry.pages(), true) > u32::MAX as u64 {
             return Err(Error::InvalidOptions(format!(
                 "compress supports at most {} flash pages, because flash pages and chunk members share 32-bit \
                  numbers, but the device has {}: lower device.blocks_per_plane or device.pages_per_block, or set \
                  parts.content without compress",
-                u32::MAX as u64 / unit_count(1, true),
+                u32::MAX as u64 / stored_unit_count(1, true),
                 geometry.pages()
             )));
         }
@@ -83,10 +83,10 @@ impl CompressionState {
             chunk_numbers_freed_since_sync: Vec::new(),
             defers_reuse_of_chunk_numbers: false,
             ram_bytes_per_chunk: RAM_BYTES_PER_CHUNK,
-            flash_pages: geometry.pages(),
+            device_flash_pages: geometry.pages(),
             page_bytes: geometry.page_bytes,
-            pages_beyond_live_members: 0,
-            max_pages_beyond_live_members: 0,
+            excess_chunk_pages: 0,
+            max_excess_chunk_pages: 0,
             wasteful_chunks: Vec::new(),
             is_compression_on: true,
             mean_flash_pages_per_logical_page: INITIAL_MEAN_FLASH_PAGES_PER_LOGICAL_PAGE,
@@ -112,73 +112,69 @@ impl CompressionState {
         self.free_chunk_numbers.append(&mut self.chunk_numbers_freed_since_sync);
     }
 
-    /// Limits the excess pages of compression (flash pages of all chunks beyond the number of live members) to half of
-    /// `spare_pages`, the device's spare flash pages.
-    pub(crate) fn limit_excess_pages_by_spare_pages(&mut self, spare_pages: u64) {
-        self.max_pages_beyond_live_members = spare_pages / 2;
+    /// Limits the excess pages of compression (flash pages of all chunks minus their live members) to half of
+    /// `spare_pages`, the spare flash pages of the device.
+    pub(crate) fn limit_excess_chunk_pages_by_spare_pages(&mut self, spare_pages: u64) {
+        self.max_excess_chunk_pages = spare_pages / 2;
     }
 
     /// Adds the compressed chunk `number`, which now has more flash pages than live members, to the list of wasteful
     /// chunks. Prunes the list before stale elements become the majority.
     pub(super) fn add_wasteful_chunk(&mut self, number: u32) {
-        if self.wasteful_chunks.len() as u64
-            > 2 * self.pages_beyond_live_members + WASTEFUL_CHUNKS_PRUNING_MIN_LEN
-        {
-            self.prune_wasteful_chunks();
+        if self.wasteful_chunks.len() as u64 > 2 * self.excess_chunk_pages + WASTEFUL_CHUNKS_PRUNING_MIN_LEN {
+            self.prune_wasteful_chunk_list();
         }
         self.wasteful_chunks.push(number);
     }
 
-    /// Prunes the list of wasteful compressed chunks (those with more flash pages than live members): removes chunks
-    /// that stopped being wasteful, and of each remaining chunk all mentions but the latest.
+    /// Shortens the list of wasteful compressed chunks (those with more flash pages than live members): removes from
+    /// the list the chunks that are wasteful no longer, and repeated mentions of a chunk except the latest.
     #[cold]
-    pub(super) fn prune_wasteful_chunks(&mut self) {
+    pub(super) fn prune_wasteful_chunk_list(&mut self) {
         let Self { chunks, wasteful_chunks: wasteful, .. } = self;
         let mut seen = FxHashSet::default();
         wasteful.reverse();
-        wasteful
-            .retain(|&number| chunks[number as usize].pages_beyond_live_members() > 0 && seen.insert(number));
+        wasteful.retain(|&number| chunks[number as usize].excess_chunk_pages() > 0 && seen.insert(number));
         wasteful.reverse();
     }
 
-    /// Returns whether the excess pages (flash pages of all chunks beyond the number of live members) are above their
-    /// limit.
+    /// Returns whether the sum of the excess pages of all chunks (flash pages minus live members) exceeds its limit.
     #[inline]
-    pub(super) fn exceeds_max_pages_beyond_live_members(&self) -> bool {
-        self.pages_beyond_live_members > self.max_pages_beyond_live_members
+    pub(super) fn exceeds_max_excess_chunk_pages(&self) -> bool {
+        self.excess_chunk_pages > self.max_excess_chunk_pages
     }
 
     /// Returns the unit (number that an L2P entry stores) of the member with index `member` of the compressed chunk
     /// `chunk`.
-    pub(super) fn member_unit(&self, chunk: u32, member: usize) -> Unit {
-        unit_of_member(chunk, member, self.flash_pages)
+    pub(super) fn member_unit(&self, chunk: u32, member: usize) -> StoredUnit {
+        unit_of_chunk_member(chunk, member, self.device_flash_pages)
     }
 
     /// Returns the number of the compressed chunk to which the member `unit` belongs, and the member's index in it.
-    pub(super) fn chunk_and_member_of(&self, unit: Unit) -> (u32, usize) {
-        chunk_and_member_of(unit, self.flash_pages)
+    pub(super) fn chunk_and_member_of(&self, unit: StoredUnit) -> (u32, usize) {
+        chunk_and_member_of(unit, self.device_flash_pages)
     }
 
     /// Returns the content fingerprint of the compressed chunk member `unit`.
-    pub(crate) fn member_fingerprint(&self, unit: Unit) -> Fingerprint {
+    pub(crate) fn member_fingerprint(&self, unit: StoredUnit) -> Fingerprint {
         let (chunk, member) = self.chunk_and_member_of(unit);
         self.chunks[chunk as usize].fingerprint(member)
     }
 
     /// Returns the flash pages of the compressed chunk that contains the member `unit`.
-    pub(crate) fn chunk_pages_of_member(&self, unit: Unit) -> &[Ppn] {
+    pub(crate) fn chunk_pages_of_member(&self, unit: StoredUnit) -> &[Ppn] {
         self.chunks[self.chunk_and_member_of(unit).0 as usize].pages()
     }
 
     /// Returns whether a logical page is mapped to the compressed chunk member `unit`.
-    pub(crate) fn is_member_live(&self, unit: Unit) -> bool {
+    pub(crate) fn is_member_live(&self, unit: StoredUnit) -> bool {
         let (chunk, member) = self.chunk_and_member_of(unit);
         self.chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_member_live(member))
     }
 
-    /// Reads the entries of the table of compressed chunks that dropping the chunk members `units` will need, so that
-    /// their cache misses overlap ([`crate::tables::prefetch`]).
-    pub(crate) fn prefetch_member_drops(&self, units: impl Iterator<Item = Unit>) {
+    /// Prefetches into the CPU cache the entries of the chunk table that removing the chunk members `units` will need
+    /// ([`crate::tables::prefetch`]).
+    pub(crate) fn prefetch_for_removal_of_chunk_members(&self, units: impl Iterator<Item = StoredUnit>) {
         let chunks = units.map(|unit| &self.chunks[self.chunk_and_member_of(unit).0 as usize]);
         load_into_cpu_cache(
             chunks.map(|chunk| u64::from(chunk.writer_lpn(0).0) + u64::from(chunk.pages[0].0)),
@@ -186,7 +182,7 @@ impl CompressionState {
     }
 
     /// Returns the logical page whose write was stored as the member `unit` of a compressed chunk.
-    pub(crate) fn writer_lpn_of(&self, unit: Unit) -> Lpn {
+    pub(crate) fn writer_lpn_of(&self, unit: StoredUnit) -> Lpn {
         let (chunk, member) = self.chunk_and_member_of(unit);
         self.chunks[chunk as usize].writer_lpn(member)
     }
@@ -273,9 +269,9 @@ impl CompressionState {
         })
     }
 
-    /// Returns those of `pages` that belong to a stored compressed chunk. Each of `pages` is given with the chunk
-    /// number in its spare area.
-    pub(crate) fn filter_pages_of_stored_chunks(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
+    /// Returns those of `pages` that belong to a stored compressed chunk, and drops the others. Each page is given with
+    /// the chunk number in its spare area.
+    pub(crate) fn keep_pages_of_stored_chunks(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
         pages.retain(|&(_, number)| (number as usize) < self.chunks.len());
         load_into_cpu_cache(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));
         pages.retain(|(ppn, number)| self.chunks[*number as usize].pages().contains(ppn));
@@ -287,7 +283,7 @@ impl CompressionState {
     /// anew.
     pub(crate) fn rebuild_chunk_table(
         &mut self,
-        mapped: impl Iterator<Item = Unit>,
+        mapped: impl Iterator<Item = StoredUnit>,
         mut found: RecoveredChunks,
     ) -> Result<()> {
         self.chunk_buffer_pages.clear();
@@ -320,8 +316,8 @@ impl CompressionState {
         let is_vacant = |number: &u32| self.chunks[*number as usize].is_empty();
         self.free_chunk_numbers = numbers.clone().filter(is_vacant).collect();
         self.wasteful_chunks =
-            numbers.filter(|&number| self.chunks[number as usize].pages_beyond_live_members() > 0).collect();
-        self.pages_beyond_live_members = self.chunks.iter().map(Chunk::pages_beyond_live_members).sum();
+            numbers.filter(|&number| self.chunks[number as usize].excess_chunk_pages() > 0).collect();
+        self.excess_chunk_pages = self.chunks.iter().map(Chunk::excess_chunk_pages).sum();
         Ok(())
     }
 
@@ -354,12 +350,12 @@ impl CompressionState {
 
     /// Checks the counters of compression and the table of chunks. Returns the first violation as a sentence.
     pub(crate) fn check(&self) -> std::result::Result<(), String> {
-        let excess: u64 = self.chunks.iter().map(Chunk::pages_beyond_live_members).sum();
-        if excess != self.pages_beyond_live_members {
+        let excess: u64 = self.chunks.iter().map(Chunk::excess_chunk_pages).sum();
+        if excess != self.excess_chunk_pages {
             return Err(format!(
                 "the flash pages of the compressed chunks exceed the live members by {excess}, so the counter of the \
                  excess must say the same, but says {}",
-                self.pages_beyond_live_members
+                self.excess_chunk_pages
             ));
         }
         let pages = self.pages_of_all_chunks().count() as u64;
@@ -381,7 +377,7 @@ impl CompressionState {
             }
         }
         let noted: FxHashSet<u32> = self.wasteful_chunks.iter().copied().collect();
-        let is_wasteful = |number: &u32| self.chunks[*number as usize].pages_beyond_live_members() > 0;
+        let is_wasteful = |number: &u32| self.chunks[*number as usize].excess_chunk_pages() > 0;
         if let Some(number) = (0..self.chunks.len() as u32).find(|n| is_wasteful(n) && !noted.contains(n)) {
             return Err(format!(
                 "compressed chunk {number} has more flash pages than live members, so it must be in the list of such \

@@ -181,10 +181,10 @@ impl RecoveredChunks {
         newest
     }
 
-    /// Returns the current compressed chunk with this number: the newest one of which recovery found all pages. `None`
-    /// if there is none, or if an unreadable page may belong to a newer chunk: an older one holds other logical pages.
-    /// A number is used again only after no logical page is mapped to the old chunk, so a newer chunk that lacks pages
-    /// never had a mapped logical page.
+    /// Returns the current compressed chunk with this number: the newest one of which recovery found all pages. Returns
+    /// `None` if there is none, or if an unreadable page may belong to a newer chunk of this number. Older chunks of
+    /// the number then must not be used, because they hold other logical pages. A chunk number is used again only when
+    /// no logical page is mapped to the old chunk, so a newer chunk that lacks pages never had a mapped logical page.
     fn newest_complete_chunk(&self, number: u32) -> Option<&RecoveredChunk> {
         let youngest = self
             .chunks_by_number

@@ -9,13 +9,13 @@
 //!
 //! # Decisions
 //!
-//! - A member has a mapping unit of its own (a [`Unit`](crate::address::Unit) number greater than the last page
-//!   number). So map, reference counts and content index name members as they name pages, and an entry stays four
+//! - A member has a mapping unit of its own (a [`StoredUnit`](crate::address::StoredUnit) number greater than the last
+//!   page number). So map, reference counts and content index name members as they name pages, and an entry stays four
 //!   bytes.
 //! - The directory of a chunk (its logical pages, sizes) is counted as battery-backed RAM of the controller. It is also
 //!   written to the spare areas of the chunk's pages (`directory.rs`), from which a device without a battery recovers
 //!   it. On such a device the logical pages of chunks are therefore not counted as RAM. A simulation without bytes
-//!   writes it only if its medium keeps it ([`crate::nand::RetainedFields::keeps_packed_page_bytes`]).
+//!   writes it only if its medium keeps it ([`crate::nand::RetainedPageFields::keeps_packed_page_bytes`]).
 //! - The pages of a chunk stay valid until its last member dies. Chunks with fewer live members than pages waste space;
 //!   when they waste more than the spare space allows, the next write splits one first.
 //!
@@ -32,16 +32,17 @@ pub use crate::address::MAX_CHUNK_MEMBERS;
 pub(crate) use compression_state::CompressionState;
 pub(crate) use write::Compression;
 
-/// Returns the number of units (flash pages and, if the device compresses, chunk members) of a device. There are
-/// [`MAX_CHUNK_MEMBERS`] chunk members per flash page, because a chunk may have a single flash page.
-pub(crate) fn unit_count(flash_pages: u64, compresses: bool) -> u64 {
+/// Returns the number of units to which a device can map logical pages: its flash pages and, if it compresses, chunk
+/// members. There are [`MAX_CHUNK_MEMBERS`] chunk members per flash page, because a chunk may have a single flash page.
+pub(crate) fn stored_unit_count(flash_pages: u64, compresses: bool) -> u64 {
     if compresses { flash_pages * (1 + MAX_CHUNK_MEMBERS as u64) } else { flash_pages }
 }
 
 /// Bytes of controller RAM for the directory of a compressed chunk: three flash pages, four logical pages, live mask.
 const RAM_BYTES_PER_CHUNK: u64 = 32;
-/// Bytes of controller RAM for a compressed chunk whose directory is also in the spare areas of its pages: three flash
-/// pages, live mask. The logical pages are needed only by GC and by splits, which have read the chunk then.
+/// Bytes of controller RAM for a compressed chunk whose directory is also in the spare areas of its pages: the
+/// addresses of three flash pages and the mask of live members. Its logical pages are not in RAM: only GC and the
+/// splitting of chunks need them, and both read the chunk first.
 const RAM_BYTES_PER_CHUNK_WITH_FLASH_DIRECTORY: u64 = 16;
 
 /// Options of compression. There are none; the type marks that a design compresses.
@@ -76,7 +77,7 @@ mod tests {
     use crate::data::{Content, ContentDescriptor, Fingerprint};
     use crate::design::integrated;
     use crate::gc::GcOptions;
-    use crate::nand::{Geometry, RetainedFields, SimNand};
+    use crate::nand::{Geometry, RetainedPageFields, SimNand};
 
     /// Returns the geometry of a small drive for tests of compression.
     fn small_geometry() -> Geometry {
@@ -97,7 +98,7 @@ mod tests {
     #[test]
     fn recovery_restores_the_member_sizes_of_a_compressed_chunk_without_page_bytes() {
         let parts = integrated(GcOptions::default(), None, true).without_battery();
-        let retain = RetainedFields { keeps_data_bytes: false, ..RetainedFields::ALL };
+        let retain = RetainedPageFields { keeps_data_bytes: false, ..RetainedPageFields::ALL };
         let nand = SimNand::new(small_geometry(), retain).with_nvram(8 * 480);
         let mut ftl = Ftl::new(nand, 480, &parts).expect("it fits");
         for k in 0..3000_u64 {
@@ -130,7 +131,7 @@ mod tests {
     fn the_list_of_chunks_with_more_pages_than_live_members_stays_bounded() {
         let nand = SimNand::new(
             small_geometry(),
-            RetainedFields { keeps_fingerprints: true, ..RetainedFields::default() },
+            RetainedPageFields { keeps_fingerprints: true, ..RetainedPageFields::default() },
         );
         let parts = integrated(GcOptions::default(), None, true);
         let mut ftl = Ftl::new(nand, 480, &parts).expect("it fits");

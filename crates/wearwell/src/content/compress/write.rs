@@ -4,7 +4,7 @@
 
 use super::MAX_CHUNK_MEMBERS;
 use super::chunk::{Chunk, ChunkMember, PageToCompress, WHOLE_PAGE_SIZE_MARK, compress_chunk};
-use crate::address::{Lpn, Ppn, Unit};
+use crate::address::{Lpn, Ppn, StoredUnit};
 use crate::content::compress::directory::{CHUNK_DIRECTORY_BYTES, ChunkDirectory};
 use crate::content::{ContentMechanism, HostWrite, MechanismKind};
 use crate::data::{Content, Fingerprint};
@@ -28,8 +28,8 @@ impl ContentMechanism for Compression {
     const NEEDS_HASH: bool = false;
     const IS_STATELESS: bool = false;
 
-    fn energy_per_page_in_programs(energy: &EnergyModel) -> f64 {
-        energy.compression_energy_in_programs()
+    fn energy_per_page_in_program_energies(energy: &EnergyModel) -> f64 {
+        energy.compression_energy_in_program_energies()
     }
 
     fn is_part_of(parts: &ContentParts) -> bool {
@@ -44,7 +44,7 @@ impl ContentMechanism for Compression {
         ftl.retry_after_program_failure(Ftl::write_buffered_chunk)
     }
 
-    fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+    fn set_enabled<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
         if let Some(stage) = &mut ftl.compression {
             stage.is_compression_on = is_on;
         }
@@ -156,7 +156,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         let chunk_buffer_pages = stage.chunk_buffer_pages.len() as u64;
-        if !self.has_content_table_room_or_count(chunk_buffer_pages) {
+        if !self.has_content_table_room_else_count_pages(chunk_buffer_pages) {
             return self.write_chunk_buffer_uncompressed();
         }
         let stage = self.compression.as_ref().expect("asked above");
@@ -170,7 +170,7 @@ impl<N: Nand> Ftl<N> {
         let pool = self.make_room_for_pages(Stream::Chunk, pages as u32)?;
         let stage = self.compression.as_mut().expect("asked above");
         let mut members = std::mem::take(&mut stage.chunk_buffer_pages);
-        let stored = self.append_chunk(&members, pages, &payload, pool, Cause::Content);
+        let stored = self.append_chunk(&members, pages, &payload, pool, Cause::ContentMechanism);
         let stage = self.compression.as_mut().expect("asked above");
         let number = match stored {
             Ok(number) => number,
@@ -191,7 +191,7 @@ impl<N: Nand> Ftl<N> {
                     return Err(error);
                 }
             }
-            self.index_or_mark_unhashed(member.fingerprint, unit);
+            self.index_fingerprint_or_mark_unhashed(member.fingerprint, unit);
         }
         members.clear();
         self.compression.as_mut().expect("asked above").chunk_buffer_pages = members;
@@ -222,12 +222,12 @@ impl<N: Nand> Ftl<N> {
                 Ok(old) => self.release_reference(page.lpn, old),
                 Err(error) => {
                     self.store.stats.unsuccessful_host_programs += 1;
-                    self.store.note_maybe_invalid_page(ppn)?;
+                    self.store.write_note_of_maybe_invalid_page(ppn)?;
                     self.invalidate_page(ppn);
                     return Err(error);
                 }
             }
-            self.index_or_mark_unhashed(page.fingerprint, ppn.into());
+            self.index_fingerprint_or_mark_unhashed(page.fingerprint, ppn.into());
             self.store.stats.compressed_chunk_writes -= 1;
             let stage = self.compression.as_mut().expect("asked above");
             stage.chunk_buffer_pages.remove(0);
@@ -273,7 +273,7 @@ impl<N: Nand> Ftl<N> {
         };
         let chunk = Chunk::of_members(members.iter().map(member)).with_all_members_live();
         // The number of a freed chunk may be used again, so no map entry in NVRAM may name the old chunk.
-        self.mapping.store_moves_in_nvram(&mut self.store)?;
+        self.mapping.store_gc_moves_in_nvram(&mut self.store)?;
         let is_kept = !payload.is_empty() || self.store.nand().keeps_bytes_of(PageKind::Chunk);
         let mut directory = is_kept.then(|| ChunkDirectory {
             creation_sequence_number: self.store.last_sequence() + 1,
@@ -294,7 +294,7 @@ impl<N: Nand> Ftl<N> {
             {
                 Ok(ppn) => self.compression.as_mut().expect("asked above").add_chunk_page(number, k, ppn),
                 Err(error) => {
-                    self.free_chunk(number);
+                    self.release_chunk(number);
                     return Err(error);
                 }
             }
@@ -316,8 +316,8 @@ impl<N: Nand> Ftl<N> {
         page
     }
 
-    /// Frees the compressed chunk `number`: invalidates its flash pages and makes its number usable again.
-    fn free_chunk(&mut self, number: u32) {
+    /// Deletes the compressed chunk `number`: invalidates its flash pages and makes its number usable again.
+    fn release_chunk(&mut self, number: u32) {
         let Self { compression, store, .. } = self;
         let stage = compression.as_mut().expect("only the chunk stage frees chunks");
         let chunk = std::mem::replace(&mut stage.chunks[number as usize], Chunk::EMPTY);
@@ -335,20 +335,20 @@ impl<N: Nand> Ftl<N> {
 
     /// Marks the compressed chunk member `unit`, whose last referring logical page is gone, as dead. Frees the chunk
     /// with its last live member.
-    pub(crate) fn release_chunk_member(&mut self, unit: Unit) {
+    pub(crate) fn release_chunk_member(&mut self, unit: StoredUnit) {
         let stage = self.compression.as_mut().expect("only the chunk stage has members");
         let (number, member) = stage.chunk_and_member_of(unit);
         let chunk = &mut stage.chunks[number as usize];
-        let excess = chunk.pages_beyond_live_members();
+        let excess = chunk.excess_chunk_pages();
         assert!(chunk.is_member_live(member), "member {unit} of compressed chunk is released twice");
         chunk.set_member_live(member, false);
         if chunk.live_member_count() == 0 {
-            stage.pages_beyond_live_members -= excess;
-            return self.free_chunk(number);
+            stage.excess_chunk_pages -= excess;
+            return self.release_chunk(number);
         }
-        let now = chunk.pages_beyond_live_members();
+        let now = chunk.excess_chunk_pages();
         self.store.put_content_record_later(stage.chunk_page_record(number, 0));
-        stage.pages_beyond_live_members += now - excess;
+        stage.excess_chunk_pages += now - excess;
         if now > 0 && excess == 0 {
             stage.add_wasteful_chunk(number);
         }
@@ -356,7 +356,12 @@ impl<N: Nand> Ftl<N> {
 
     /// Reads the content of the compressed chunk member `unit` into `into`: reads all flash pages of the chunk and
     /// decompresses them.
-    pub(crate) fn read_chunk_member(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
+    pub(crate) fn read_chunk_member(
+        &mut self,
+        unit: StoredUnit,
+        into: &mut [u8],
+        cause: Cause,
+    ) -> Result<()> {
         let (number, member) =
             self.compression.as_ref().expect("only the chunk stage has members").chunk_and_member_of(unit);
         let whole = self.read_chunk(number, !into.is_empty(), cause)?;

@@ -11,7 +11,7 @@
 //!
 //! Invariant: there is no empty bucket between the home of an entry and its bucket.
 
-use crate::address::Unit;
+use crate::address::StoredUnit;
 use crate::tables::DenseTable;
 use crate::tables::prefetch::load_into_cpu_cache;
 
@@ -39,7 +39,7 @@ impl IndexWord {
     const HIT_BIT: u64 = 1 << 32;
 
     /// Creates the word of an index entry whose hit bit is not set.
-    fn new(tag: u64, unit: Unit) -> Self {
+    fn new(tag: u64, unit: StoredUnit) -> Self {
         Self(tag << (64 - HASH_TAG_BITS) | (u64::from(unit.0) + 1))
     }
 
@@ -49,10 +49,11 @@ impl IndexWord {
         self.0 >> (64 - HASH_TAG_BITS)
     }
 
-    /// Returns the unit (page or member of a compressed chunk) that the index entry names.
+    /// Returns the unit (flash page or member of a compressed chunk) in which the content of this index entry is
+    /// stored.
     #[inline]
-    fn unit(self) -> Unit {
-        Unit((self.0 as u32).wrapping_sub(1))
+    fn unit_named_by_entry(self) -> StoredUnit {
+        StoredUnit((self.0 as u32).wrapping_sub(1))
     }
 
     /// Returns whether the entry was hit since the clock hand of eviction last passed.
@@ -178,10 +179,10 @@ impl BoundedIndex {
     /// a compressed chunk) `is_match` accepts. Returns the bucket of the entry, or the empty bucket where it would be
     /// inserted.
     #[inline]
-    fn search(&self, tag: u64, is_match: impl Fn(Unit) -> bool) -> SearchResult {
+    fn search(&self, tag: u64, is_match: impl Fn(StoredUnit) -> bool) -> SearchResult {
         let ends = |word| {
             IndexWord(word) == IndexWord::EMPTY
-                || IndexWord(word).tag() == tag && is_match(IndexWord(word).unit())
+                || IndexWord(word).tag() == tag && is_match(IndexWord(word).unit_named_by_entry())
         };
         let bucket = self.bucket_words.find_cyclic_from(self.home_bucket(tag), ends);
         if self.word_in_bucket(bucket) == IndexWord::EMPTY {
@@ -194,7 +195,7 @@ impl BoundedIndex {
     /// Returns the bucket of the content-index entry with this hash whose unit (page or member of a compressed chunk)
     /// `is_match` accepts; `None` if there is none.
     #[inline]
-    fn bucket_of(&self, hash: u64, is_match: impl Fn(Unit) -> bool) -> Option<usize> {
+    fn bucket_of(&self, hash: u64, is_match: impl Fn(StoredUnit) -> bool) -> Option<usize> {
         match self.search(hash_tag(hash), is_match) {
             SearchResult::Found(bucket) => Some(bucket),
             SearchResult::EmptyBucket(_) => None,
@@ -204,18 +205,18 @@ impl BoundedIndex {
     /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_match`
     /// accepts the unit.
     #[inline]
-    pub(super) fn peek(&self, hash: u64, is_match: impl Fn(Unit) -> bool) -> Option<Unit> {
-        self.bucket_of(hash, is_match).map(|bucket| self.word_in_bucket(bucket).unit())
+    pub(super) fn peek(&self, hash: u64, is_match: impl Fn(StoredUnit) -> bool) -> Option<StoredUnit> {
+        self.bucket_of(hash, is_match).map(|bucket| self.word_in_bucket(bucket).unit_named_by_entry())
     }
 
     /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_match`
     /// accepts the unit. Sets the hit bit of the entry, which delays its eviction.
     #[inline]
-    pub(super) fn find(&mut self, hash: u64, is_match: impl Fn(Unit) -> bool) -> Option<Unit> {
+    pub(super) fn find(&mut self, hash: u64, is_match: impl Fn(StoredUnit) -> bool) -> Option<StoredUnit> {
         let bucket = self.bucket_of(hash, is_match)?;
         let word = self.word_in_bucket(bucket);
         self.bucket_words.set(bucket, word.0 | IndexWord::HIT_BIT);
-        Some(word.unit())
+        Some(word.unit_named_by_entry())
     }
 
     /// Reads the hash buckets that searches for these content hashes will need, so that their cache misses overlap
@@ -233,7 +234,7 @@ impl BoundedIndex {
 
     /// Inserts a content-index entry for `unit` (page or member of a compressed chunk). If there is an entry with this
     /// hash whose unit `is_match` accepts, only its unit is replaced.
-    pub(super) fn insert(&mut self, hash: u64, unit: Unit, is_match: impl Fn(Unit) -> bool) {
+    pub(super) fn insert(&mut self, hash: u64, unit: StoredUnit, is_match: impl Fn(StoredUnit) -> bool) {
         let tag = hash_tag(hash);
         let gap = match self.search(tag, is_match) {
             SearchResult::Found(bucket) => return self.set_unit_in_bucket(bucket, unit),
@@ -272,7 +273,7 @@ impl BoundedIndex {
     }
 
     /// Replaces the unit (page or member of a compressed chunk) of the index entry in this bucket.
-    fn set_unit_in_bucket(&mut self, bucket: usize, unit: Unit) {
+    fn set_unit_in_bucket(&mut self, bucket: usize, unit: StoredUnit) {
         let word = self.word_in_bucket(bucket);
         self.bucket_words.set(bucket, IndexWord::new(word.tag(), unit).0 | word.0 & IndexWord::HIT_BIT);
     }
@@ -329,7 +330,7 @@ impl BoundedIndex {
 
     /// Removes the content-index entry of `unit` (page or member of a compressed chunk), whose content has this hash.
     #[inline]
-    pub(super) fn remove(&mut self, hash: u64, unit: Unit) {
+    pub(super) fn remove(&mut self, hash: u64, unit: StoredUnit) {
         if let Some(bucket) = self.bucket_of(hash, |other| other == unit) {
             self.remove_and_close_gap(bucket);
         }
@@ -338,16 +339,16 @@ impl BoundedIndex {
     /// Changes the content-index entry with this hash from unit `from` to unit `to` (pages or members of compressed
     /// chunks).
     #[inline]
-    pub(super) fn replace_unit(&mut self, hash: u64, from: Unit, to: Unit) {
+    pub(super) fn replace_unit(&mut self, hash: u64, from: StoredUnit, to: StoredUnit) {
         if let Some(bucket) = self.bucket_of(hash, |other| other == from) {
             self.set_unit_in_bucket(bucket, to);
         }
     }
 
     /// Returns the units (pages and members of compressed chunks) of all content-index entries.
-    pub(super) fn indexed_units(&self) -> impl Iterator<Item = Unit> + '_ {
+    pub(super) fn indexed_units(&self) -> impl Iterator<Item = StoredUnit> + '_ {
         let words = (0..self.bucket_words.len()).map(|bucket| self.word_in_bucket(bucket));
-        words.filter(|&word| word != IndexWord::EMPTY).map(IndexWord::unit)
+        words.filter(|&word| word != IndexWord::EMPTY).map(IndexWord::unit_named_by_entry)
     }
 }
 
@@ -364,7 +365,7 @@ mod tests {
 
     /// Returns the length of the longest run of full buckets in the hash table of `index`, which bounds the length of a
     /// search.
-    fn longest_full_run(index: &BoundedIndex) -> usize {
+    fn longest_run_of_full_buckets(index: &BoundedIndex) -> usize {
         let taken: Vec<bool> = (0..index.bucket_words.len())
             .map(|bucket| index.word_in_bucket(bucket) != IndexWord::EMPTY)
             .collect();
@@ -389,26 +390,30 @@ mod tests {
         let capacity = 25_000;
         let mut index = BoundedIndex::new(capacity);
         for n in 0..capacity * 10 {
-            index.insert(test_hash(n), Unit(n), |unit| unit.0 == n);
+            index.insert(test_hash(n), StoredUnit(n), |unit| unit.0 == n);
             assert!(index.len() <= capacity);
-            assert_eq!(index.peek(test_hash(n), |unit| unit.0 == n), Some(Unit(n)));
+            assert_eq!(index.peek(test_hash(n), |unit| unit.0 == n), Some(StoredUnit(n)));
         }
         // Half full at random, the longest run is some forty entries; with a hand that passes buckets in order,
         // thousands.
-        assert!(longest_full_run(&index) < 100, "a run of {}", longest_full_run(&index));
+        assert!(
+            longest_run_of_full_buckets(&index) < 100,
+            "a run of {}",
+            longest_run_of_full_buckets(&index)
+        );
     }
 
     #[test]
     fn content_index_entries_that_were_hit_are_not_evicted() {
         let mut index = BoundedIndex::new(1_000);
         let find = |index: &mut BoundedIndex, n| {
-            assert_eq!(index.find(test_hash(n), |unit| unit.0 == n), Some(Unit(n)));
+            assert_eq!(index.find(test_hash(n), |unit| unit.0 == n), Some(StoredUnit(n)));
         };
-        (0..1_000).for_each(|n| index.insert(test_hash(n), Unit(n), |unit| unit.0 == n));
+        (0..1_000).for_each(|n| index.insert(test_hash(n), StoredUnit(n), |unit| unit.0 == n));
         (0..100).for_each(|often| find(&mut index, often));
         for n in 1_000..5_000 {
             find(&mut index, n % 100);
-            index.insert(test_hash(n), Unit(n), |unit| unit.0 == n);
+            index.insert(test_hash(n), StoredUnit(n), |unit| unit.0 == n);
         }
     }
 }

@@ -13,7 +13,7 @@
 //! Invariants: a line counts exactly the entries whose home is this line or an earlier one and which are stored in a
 //! later line. A line with a count greater than 0 has no free slot. A free slot has no tag and no distance.
 
-use crate::address::Unit;
+use crate::address::StoredUnit;
 use crate::tables::DenseTable;
 use crate::tables::prefetch::load_into_cpu_cache;
 
@@ -32,7 +32,7 @@ const LAST_TAG_WORD: usize = 7;
 /// lines begin (two bits per entry).
 const FIRST_PROBE_DISTANCE_BIT: u32 = 32;
 /// Largest value of the stored distance of an index entry from its home line. This value means "three lines or more".
-const MAX_STORED_PROBE_DISTANCE_LINES: usize = 3;
+const MAX_STORED_PROBE_DISTANCE_CACHE_LINES: usize = 3;
 /// An overflow count of 1, shifted to the bits of the count in the last word of a line of the hash table. The count is
 /// the number of entries stored in a later line because this one was full.
 const OVERFLOW_COUNT_INCREMENT: u64 = 1 << 56;
@@ -90,9 +90,10 @@ impl Iterator for SlotSet {
     }
 }
 
-/// Returns the slots of a line of the hash table whose entries have an earlier home line, which was full.
+/// Returns the slots of a cache line of the hash table whose entries overflowed from an earlier line: their home line
+/// was full.
 #[inline]
-fn slots_with_earlier_home_line([_, last]: [u64; 2]) -> impl Iterator<Item = usize> {
+fn slots_overflowed_from_earlier_lines([_, last]: [u64; 2]) -> impl Iterator<Item = usize> {
     let distances = last >> FIRST_PROBE_DISTANCE_BIT;
     let mut places = (distances | distances >> 1) & 0x0055_5555;
     std::iter::from_fn(move || Some(pop_lowest_bit(&mut places)? / 2))
@@ -124,21 +125,21 @@ pub(super) struct FullSizeIndex {
     /// Number of entries in the content index.
     entry_count: u32,
     /// Number of units (pages and members of compressed chunks) for which the index has room.
-    max_units: u32,
+    max_stored_units: u32,
 }
 
 impl FullSizeIndex {
-    pub(super) fn new(max_units: u32) -> Self {
+    pub(super) fn new(max_stored_units: u32) -> Self {
         Self {
-            table_words: DenseTable::zeroed(cache_lines_for_entries(max_units) * WORDS_PER_CACHE_LINE),
+            table_words: DenseTable::zeroed(cache_lines_for_entries(max_stored_units) * WORDS_PER_CACHE_LINE),
             entry_count: 0,
-            max_units,
+            max_stored_units,
         }
     }
 
     /// Returns an empty content index for the same number of units (pages and members of compressed chunks).
     pub(super) fn empty_of_same_size(&self) -> Self {
-        Self::new(self.max_units)
+        Self::new(self.max_stored_units)
     }
 
     /// Returns the number of entries in the content index.
@@ -172,13 +173,14 @@ impl FullSizeIndex {
 
     /// Returns the unit (page or member of a compressed chunk) in this slot of the hash table.
     #[inline]
-    fn unit_at(&self, EntryPosition { line, slot: place }: EntryPosition) -> Unit {
-        Unit((self.table_words.get(line * WORDS_PER_CACHE_LINE + place / 2) >> (place % 2 * 32)) as u32)
+    fn unit_at(&self, EntryPosition { line, slot: place }: EntryPosition) -> StoredUnit {
+        StoredUnit((self.table_words.get(line * WORDS_PER_CACHE_LINE + place / 2) >> (place % 2 * 32)) as u32)
     }
 
-    /// Stores the number of a unit (page or member of a compressed chunk) in this slot of the hash table.
+    /// Stores in this slot of the hash table the unit (flash page or member of a compressed chunk) that has the
+    /// content.
     #[inline]
-    fn set_unit(&mut self, EntryPosition { line, slot: place }: EntryPosition, unit: Unit) {
+    fn set_unit_of_entry(&mut self, EntryPosition { line, slot: place }: EntryPosition, unit: StoredUnit) {
         let (at, shift) = (line * WORDS_PER_CACHE_LINE + place / 2, place % 2 * 32);
         let others = self.table_words.get(at) & !(u64::from(u32::MAX) << shift);
         self.table_words.set(at, others | u64::from(unit.0) << shift);
@@ -201,9 +203,9 @@ impl FullSizeIndex {
     /// Returns the stored distance of an index entry from its home line of the hash table, in lines. 3 means three
     /// lines or more.
     #[inline]
-    fn stored_probe_distance_lines(&self, EntryPosition { line, slot: place }: EntryPosition) -> usize {
+    fn stored_probe_distance_cache_lines(&self, EntryPosition { line, slot: place }: EntryPosition) -> usize {
         (self.tag_words(line)[1] >> (FIRST_PROBE_DISTANCE_BIT as usize + 2 * place)) as usize
-            & MAX_STORED_PROBE_DISTANCE_LINES
+            & MAX_STORED_PROBE_DISTANCE_CACHE_LINES
     }
 
     /// Stores how many lines an index entry is away from its home line; 3 stands for three lines or more.
@@ -215,16 +217,17 @@ impl FullSizeIndex {
     ) {
         let (at, shift) =
             (line * WORDS_PER_CACHE_LINE + LAST_TAG_WORD, FIRST_PROBE_DISTANCE_BIT as usize + 2 * place);
-        let others = self.table_words.get(at) & !((MAX_STORED_PROBE_DISTANCE_LINES as u64) << shift);
-        self.table_words.set(at, others | (distance.min(MAX_STORED_PROBE_DISTANCE_LINES) as u64) << shift);
+        let others = self.table_words.get(at) & !((MAX_STORED_PROBE_DISTANCE_CACHE_LINES as u64) << shift);
+        self.table_words
+            .set(at, others | (distance.min(MAX_STORED_PROBE_DISTANCE_CACHE_LINES) as u64) << shift);
     }
 
     /// Stores a content-index entry in the free slot `spot` of the hash table, with its distance from its home line in
     /// lines.
     #[inline]
-    fn store_entry(&mut self, spot: EntryPosition, tag: u8, unit: Unit, distance: usize) {
+    fn store_entry(&mut self, spot: EntryPosition, tag: u8, unit: StoredUnit, distance: usize) {
         self.set_tag(spot, tag);
-        self.set_unit(spot, unit);
+        self.set_unit_of_entry(spot, unit);
         if distance > 0 {
             self.set_stored_probe_distance_lines(spot, distance);
         }
@@ -253,7 +256,7 @@ impl FullSizeIndex {
     /// Returns the position of the content-index entry with this hash whose unit (page or member of a compressed chunk)
     /// `is_match` accepts; `None` if there is none.
     #[inline]
-    fn search(&self, hash: u64, is_match: impl Fn(Unit) -> bool) -> Option<EntryPosition> {
+    fn search(&self, hash: u64, is_match: impl Fn(StoredUnit) -> bool) -> Option<EntryPosition> {
         let mut line = self.home_cache_line(hash);
         loop {
             let tags = self.tag_words(line);
@@ -272,7 +275,7 @@ impl FullSizeIndex {
     /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_match`
     /// accepts the unit.
     #[inline]
-    pub(super) fn peek(&self, hash: u64, is_match: impl Fn(Unit) -> bool) -> Option<Unit> {
+    pub(super) fn peek(&self, hash: u64, is_match: impl Fn(StoredUnit) -> bool) -> Option<StoredUnit> {
         self.search(hash, is_match).map(|spot| self.unit_at(spot))
     }
 
@@ -286,15 +289,15 @@ impl FullSizeIndex {
 
     /// Inserts a content-index entry for `unit` (page or member of a compressed chunk). If there is an entry with this
     /// hash whose unit `is_match` accepts, only its unit is replaced.
-    pub(super) fn insert(&mut self, hash: u64, unit: Unit, is_match: impl Fn(Unit) -> bool) {
+    pub(super) fn insert(&mut self, hash: u64, unit: StoredUnit, is_match: impl Fn(StoredUnit) -> bool) {
         if let Some(spot) = self.search(hash, is_match) {
-            return self.set_unit(spot, unit);
+            return self.set_unit_of_entry(spot, unit);
         }
         // A revived page is inserted before the unit that it replaces is removed, so there may be one entry more.
         assert!(
-            self.entry_count <= self.max_units,
+            self.entry_count <= self.max_stored_units,
             "the content index has more than {} entries, the number of units",
-            self.max_units
+            self.max_stored_units
         );
         let Some((spot, distance)) = self.find_free_slot(hash) else { return };
         self.add_to_overflow_counts(self.home_cache_line(hash), spot.line, OVERFLOW_COUNT_INCREMENT);
@@ -303,8 +306,8 @@ impl FullSizeIndex {
     }
 
     /// Finds the first free slot of the hash table for an entry with this hash, searching from its home line on. Also
-    /// returns the distance of the slot from the home line, in lines. Returns `None` if the overflow count of a full
-    /// line between them has its largest value.
+    /// returns the distance of the slot from the home line, in cache lines. Returns `None` if the overflow count of a
+    /// full line on the way has its maximum value, so that it could not count the entry.
     #[inline]
     fn find_free_slot(&self, hash: u64) -> Option<(EntryPosition, usize)> {
         let (mut line, mut distance) = (self.home_cache_line(hash), 0);
@@ -323,21 +326,20 @@ impl FullSizeIndex {
     /// Removes the content-index entry of `unit` (page or member of a compressed chunk), whose content has this hash.
     /// `hash_of` returns the hash of any unit's content.
     #[inline]
-    pub(super) fn remove(&mut self, hash: u64, unit: Unit, hash_of: impl Fn(Unit) -> u64) {
+    pub(super) fn remove(&mut self, hash: u64, unit: StoredUnit, hash_of: impl Fn(StoredUnit) -> u64) {
         let Some(spot) = self.search(hash, |other| other == unit) else { return };
         self.add_to_overflow_counts(self.home_cache_line(hash), spot.line, OVERFLOW_COUNT_DECREMENT);
         self.entry_count -= 1;
         self.close_gap(spot, hash_of);
     }
 
-    /// Frees the slot `gap` of the hash table, and fills it with an entry that overflowed the line of the slot (was
-    /// stored in a later line because this line was full). Repeats this for the slot that becomes free, until the line
-    /// of the free slot has no overflow.
+    /// Frees the slot `gap` of the hash table. If an entry that belongs to this line was stored in a later line for
+    /// lack of room, moves the entry into the gap, and continues with the slot that the entry left.
     #[inline]
-    fn close_gap(&mut self, mut gap: EntryPosition, hash_of: impl Fn(Unit) -> u64) {
+    fn close_gap(&mut self, mut gap: EntryPosition, hash_of: impl Fn(StoredUnit) -> u64) {
         self.mark_slot_free(gap);
         while self.tag_words(gap.line)[1] >= OVERFLOW_COUNT_INCREMENT {
-            let (from, distance) = self.nearest_overflowed_entry(gap.line, &hash_of);
+            let (from, distance) = self.nearest_entry_overflowed_from_line(gap.line, &hash_of);
             self.store_entry(gap, self.tag_at(from), self.unit_at(from), distance);
             self.add_to_overflow_counts(gap.line, from.line, OVERFLOW_COUNT_DECREMENT);
             self.mark_slot_free(from);
@@ -345,15 +347,21 @@ impl FullSizeIndex {
         }
     }
 
-    /// Finds the nearest index entry that overflowed `line` (was stored in a later line because `line` was full).
-    /// Returns its position and the number of lines from its home line to `line`.
+    /// Finds the nearest index entry that was stored in a later cache line because `line` was full. Returns its
+    /// position and the number of lines from its home line to `line`.
     #[inline]
-    fn nearest_overflowed_entry(&self, line: usize, hash_of: impl Fn(Unit) -> u64) -> (EntryPosition, usize) {
+    fn nearest_entry_overflowed_from_line(
+        &self,
+        line: usize,
+        hash_of: impl Fn(StoredUnit) -> u64,
+    ) -> (EntryPosition, usize) {
         let (mut at, mut away) = (self.next_cache_line_cyclic(line), 1);
         loop {
-            for place in slots_with_earlier_home_line(self.tag_words(at)) {
+            for place in slots_overflowed_from_earlier_lines(self.tag_words(at)) {
                 let spot = EntryPosition { line: at, slot: place };
-                if let Some(distance) = self.true_probe_distance_lines(spot, &hash_of).checked_sub(away) {
+                if let Some(distance) =
+                    self.exact_probe_distance_cache_lines(spot, &hash_of).checked_sub(away)
+                {
                     return (spot, distance);
                 }
             }
@@ -365,13 +373,17 @@ impl FullSizeIndex {
         }
     }
 
-    /// Returns the distance of an index entry from its home line of the hash table, in lines. If the stored distance
-    /// has its largest value, computes the true distance from the hash of the content.
+    /// Returns the distance of an index entry from its home line of the hash table, in cache lines. If the stored
+    /// distance has its maximum value, computes the distance from the hash of the content.
     #[inline]
-    fn true_probe_distance_lines(&self, spot: EntryPosition, hash_of: impl Fn(Unit) -> u64) -> usize {
-        match self.stored_probe_distance_lines(spot) {
-            MAX_STORED_PROBE_DISTANCE_LINES => {
-                self.cyclic_distance_lines(self.home_cache_line(hash_of(self.unit_at(spot))), spot.line)
+    fn exact_probe_distance_cache_lines(
+        &self,
+        spot: EntryPosition,
+        hash_of: impl Fn(StoredUnit) -> u64,
+    ) -> usize {
+        match self.stored_probe_distance_cache_lines(spot) {
+            MAX_STORED_PROBE_DISTANCE_CACHE_LINES => {
+                self.cyclic_distance_cache_lines(self.home_cache_line(hash_of(self.unit_at(spot))), spot.line)
             }
             distance => distance,
         }
@@ -379,21 +391,21 @@ impl FullSizeIndex {
 
     /// Returns the number of lines of the hash table from `first` forward to `last`; the first line of the table
     /// follows the last one.
-    fn cyclic_distance_lines(&self, first: usize, last: usize) -> usize {
+    fn cyclic_distance_cache_lines(&self, first: usize, last: usize) -> usize {
         if first <= last { last - first } else { last + self.cache_line_count() - first }
     }
 
     /// Changes the content-index entry with this hash from unit `from` to unit `to` (pages or members of compressed
     /// chunks).
     #[inline]
-    pub(super) fn replace_unit(&mut self, hash: u64, from: Unit, to: Unit) {
+    pub(super) fn replace_unit(&mut self, hash: u64, from: StoredUnit, to: StoredUnit) {
         if let Some(spot) = self.search(hash, |other| other == from) {
-            self.set_unit(spot, to);
+            self.set_unit_of_entry(spot, to);
         }
     }
 
     /// Returns the units (pages and members of compressed chunks) of all content-index entries.
-    pub(super) fn indexed_units(&self) -> impl Iterator<Item = Unit> + '_ {
+    pub(super) fn indexed_units(&self) -> impl Iterator<Item = StoredUnit> + '_ {
         let spots = (0..self.cache_line_count()).flat_map(|line| {
             (0..ENTRIES_PER_CACHE_LINE).map(move |place| EntryPosition { line, slot: place })
         });
@@ -411,7 +423,7 @@ mod tests {
     fn a_removal_from_the_content_index_moves_an_overflowed_entry_into_the_free_slot() {
         let mut index = FullSizeIndex::new(90);
         let mut hashes: Vec<u64> = (1..=50).collect();
-        let unit = |hash: u64| Unit(hash as u32);
+        let unit = |hash: u64| StoredUnit(hash as u32);
         for &hash in &hashes {
             index.insert(hash, unit(hash), |_| false);
         }
@@ -438,7 +450,7 @@ mod tests {
     #[test]
     fn the_content_index_accepts_colliding_hashes_up_to_its_largest_overflow_count() {
         let mut index = FullSizeIndex::new(9000);
-        let unit = |hash: u64| Unit(hash as u32);
+        let unit = |hash: u64| StoredUnit(hash as u32);
         (1..=600).for_each(|hash| index.insert(hash, unit(hash), |other| other == unit(hash)));
         let most = ENTRIES_PER_CACHE_LINE as u64 + MAX_OVERFLOW_COUNT;
         assert_eq!(u64::from(index.len()), most);

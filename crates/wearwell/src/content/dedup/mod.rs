@@ -24,7 +24,7 @@ use bounded_index::BoundedIndex;
 use full_size_index::FullSizeIndex;
 pub(crate) use stage::Deduplication;
 
-use crate::address::Unit;
+use crate::address::StoredUnit;
 use crate::data::{Fingerprint, mix_bits};
 use crate::tables::prefetch::load_into_cpu_cache;
 
@@ -48,15 +48,15 @@ pub struct DedupOptions {
 enum IndexForm {
     /// Index with a limited number of entries, which evicts entries when it is full.
     Bounded(BoundedIndex),
-    /// Index with room for every unit (page or member of a compressed chunk).
-    FullSize(FullSizeIndex),
+    /// Index that evicts nothing: it has room for every unit (flash page or member of a compressed chunk).
+    Unbounded(FullSizeIndex),
 }
 
 macro_rules! delegate {
     ($index:expr, $form:ident => $call:expr) => {
         match $index {
             IndexForm::Bounded($form) => $call,
-            IndexForm::FullSize($form) => $call,
+            IndexForm::Unbounded($form) => $call,
         }
     };
 }
@@ -78,12 +78,12 @@ fn hash_of(fingerprint: Fingerprint) -> u64 {
 }
 
 impl ContentIndex {
-    /// Creates an empty content index of at most `capacity` entries. `None` makes room for `max_units` entries: the
-    /// largest number of units (pages and members of compressed chunks) that can have referrers.
-    pub(crate) fn new(capacity: Option<u32>, max_units: u32) -> Self {
+    /// Creates an empty content index of at most `capacity` entries. `None` makes room for `max_stored_units` entries:
+    /// the largest number of units (pages and members of compressed chunks) that can have referrers.
+    pub(crate) fn new(capacity: Option<u32>, max_stored_units: u32) -> Self {
         let index_form = match capacity {
             Some(capacity) => IndexForm::Bounded(BoundedIndex::new(capacity)),
-            None => IndexForm::FullSize(FullSizeIndex::new(max_units)),
+            None => IndexForm::Unbounded(FullSizeIndex::new(max_stored_units)),
         };
         Self { index_form, peak_entry_count: 0 }
     }
@@ -94,12 +94,12 @@ impl ContentIndex {
     pub(crate) fn find(
         &mut self,
         fingerprint: Fingerprint,
-        content: impl Fn(Unit) -> Fingerprint,
-    ) -> Option<Unit> {
+        content: impl Fn(StoredUnit) -> Fingerprint,
+    ) -> Option<StoredUnit> {
         let (hash, is_match) = (hash_of(fingerprint), |unit| content(unit) == fingerprint);
         match &mut self.index_form {
             IndexForm::Bounded(index) => index.find(hash, is_match),
-            IndexForm::FullSize(index) => index.peek(hash, is_match),
+            IndexForm::Unbounded(index) => index.peek(hash, is_match),
         }
     }
 
@@ -108,7 +108,7 @@ impl ContentIndex {
     pub(crate) fn prefetch_lookups(
         &self,
         fingerprints: &[Fingerprint],
-        content: impl Fn(Unit) -> Fingerprint,
+        content: impl Fn(StoredUnit) -> Fingerprint,
     ) {
         self.prefetch_index_removals(fingerprints.iter().copied());
         let found = |&wanted: &Fingerprint| {
@@ -130,8 +130,8 @@ impl ContentIndex {
     pub(crate) fn insert(
         &mut self,
         fingerprint: Fingerprint,
-        unit: Unit,
-        content: impl Fn(Unit) -> Fingerprint,
+        unit: StoredUnit,
+        content: impl Fn(StoredUnit) -> Fingerprint,
     ) {
         let is_match = |other| content(other) == fingerprint;
         let entries = delegate!(&mut self.index_form, index => {
@@ -147,12 +147,12 @@ impl ContentIndex {
     pub(crate) fn remove(
         &mut self,
         fingerprint: Fingerprint,
-        unit: Unit,
-        content: impl Fn(Unit) -> Fingerprint,
+        unit: StoredUnit,
+        content: impl Fn(StoredUnit) -> Fingerprint,
     ) {
         match &mut self.index_form {
             IndexForm::Bounded(index) => index.remove(hash_of(fingerprint), unit),
-            IndexForm::FullSize(index) => {
+            IndexForm::Unbounded(index) => {
                 index.remove(hash_of(fingerprint), unit, |unit| hash_of(content(unit)));
             }
         }
@@ -161,7 +161,7 @@ impl ContentIndex {
     /// Changes the content-index entry of this content from unit `from` to unit `to` (pages or members of compressed
     /// chunks), after GC moved the content.
     #[inline]
-    pub(crate) fn replace_unit(&mut self, fingerprint: Fingerprint, from: Unit, to: Unit) {
+    pub(crate) fn replace_unit(&mut self, fingerprint: Fingerprint, from: StoredUnit, to: StoredUnit) {
         delegate!(&mut self.index_form, index => index.replace_unit(hash_of(fingerprint), from, to));
     }
 
@@ -170,19 +170,19 @@ impl ContentIndex {
     pub(crate) fn clear(&mut self) {
         let form = match &self.index_form {
             IndexForm::Bounded(index) => IndexForm::Bounded(index.empty_of_same_size()),
-            IndexForm::FullSize(index) => IndexForm::FullSize(index.empty_of_same_size()),
+            IndexForm::Unbounded(index) => IndexForm::Unbounded(index.empty_of_same_size()),
         };
         *self = Self { index_form: form, peak_entry_count: 0 };
     }
 
     /// Returns all units (pages and members of compressed chunks) in the content index; used by audits.
-    pub(crate) fn indexed_units(&self) -> Vec<Unit> {
+    pub(crate) fn indexed_units(&self) -> Vec<StoredUnit> {
         delegate!(&self.index_form, index => index.indexed_units().collect())
     }
 
     /// Returns whether the content index finds `unit` (page or member of a compressed chunk) by its content; used by
     /// audits.
-    pub(crate) fn has_entry_for(&self, fingerprint: Fingerprint, unit: Unit) -> bool {
+    pub(crate) fn has_entry_for(&self, fingerprint: Fingerprint, unit: StoredUnit) -> bool {
         delegate!(&self.index_form, index => index.peek(hash_of(fingerprint), |other| other == unit))
             .is_some()
     }
@@ -208,8 +208,8 @@ mod tests {
         }
     }
 
-    /// Compares `index` with a plain hash map through random look-ups, insertions, removals and renames of `contents`
-    /// contents.
+    /// Compares `index` with a plain hash map under random look-ups, insertions, removals and moves to other units, of
+    /// `contents` different contents.
     fn compare_with_hash_map(mut index: ContentIndex, contents: u64) {
         let (mut model, mut held) = (HashMap::new(), HashMap::new());
         let mut state = 1;
@@ -220,24 +220,24 @@ mod tests {
             assert_eq!(index.find(fingerprint, |unit| held[&unit]), known, "step {step}");
             match (state >> 32) % 4 {
                 0 | 1 => {
-                    held.insert(Unit(step), fingerprint);
-                    index.insert(fingerprint, Unit(step), |unit| held[&unit]);
-                    model.insert(fingerprint, Unit(step));
+                    held.insert(StoredUnit(step), fingerprint);
+                    index.insert(fingerprint, StoredUnit(step), |unit| held[&unit]);
+                    model.insert(fingerprint, StoredUnit(step));
                 }
                 2 => {
-                    index.remove(fingerprint, known.unwrap_or(Unit(step)), |unit| held[&unit]);
+                    index.remove(fingerprint, known.unwrap_or(StoredUnit(step)), |unit| held[&unit]);
                     model.remove(&fingerprint);
                 }
                 _ => {
-                    held.insert(Unit(step), fingerprint);
-                    index.replace_unit(fingerprint, known.unwrap_or(Unit(step)), Unit(step));
-                    model.entry(fingerprint).and_modify(|unit| *unit = Unit(step));
+                    held.insert(StoredUnit(step), fingerprint);
+                    index.replace_unit(fingerprint, known.unwrap_or(StoredUnit(step)), StoredUnit(step));
+                    model.entry(fingerprint).and_modify(|unit| *unit = StoredUnit(step));
                 }
             }
             assert_eq!(delegate!(&index.index_form, index => index.len()) as usize, model.len());
         }
         let mut units = index.indexed_units();
-        let mut expected: Vec<Unit> = model.into_values().collect();
+        let mut expected: Vec<StoredUnit> = model.into_values().collect();
         units.sort_unstable_by_key(|unit| unit.0);
         expected.sort_unstable_by_key(|unit| unit.0);
         assert_eq!(units, expected);
@@ -252,7 +252,8 @@ mod tests {
             .expect("no end")
     }
 
-    /// Contents whose stored parts of the hash are equal are distinguished by the fingerprints of their units.
+    /// The index stores only parts of a hash. Contents that are equal in these parts are distinguished by the full
+    /// fingerprints of the flash pages.
     #[test]
     fn contents_with_equal_stored_hash_bits_are_not_confused() {
         let (upper, ends) = (
@@ -266,27 +267,33 @@ mod tests {
             [(Some(100), contents_with_equal_hash_part(upper)), (None, contents_with_equal_hash_part(ends))]
         {
             let mut index = ContentIndex::new(capacity, 2);
-            let content = |unit: Unit| if unit == Unit(1) { one } else { other };
-            index.insert(one, Unit(1), content);
-            assert!(index.has_entry_for(other, Unit(1)), "nothing that the index keeps tells them apart");
+            let content = |unit: StoredUnit| if unit == StoredUnit(1) { one } else { other };
+            index.insert(one, StoredUnit(1), content);
+            assert!(
+                index.has_entry_for(other, StoredUnit(1)),
+                "nothing that the index keeps tells them apart"
+            );
             assert_eq!(index.find(other, content), None);
-            index.insert(other, Unit(2), content);
-            assert_eq!([one, other].map(|c| index.find(c, content)), [Some(Unit(1)), Some(Unit(2))]);
-            index.remove(one, Unit(1), content);
-            assert_eq!([one, other].map(|c| index.find(c, content)), [None, Some(Unit(2))]);
+            index.insert(other, StoredUnit(2), content);
+            assert_eq!(
+                [one, other].map(|c| index.find(c, content)),
+                [Some(StoredUnit(1)), Some(StoredUnit(2))]
+            );
+            index.remove(one, StoredUnit(1), content);
+            assert_eq!([one, other].map(|c| index.find(c, content)), [None, Some(StoredUnit(2))]);
         }
     }
 
     /// A full content index evicts entries that were not hit since the clock hand last passed (second chance).
     #[test]
     fn a_full_content_index_evicts_entries_without_hits_first() {
-        let content = |unit: Unit| Fingerprint(u64::from(unit.0));
+        let content = |unit: StoredUnit| Fingerprint(u64::from(unit.0));
         let mut index = ContentIndex::new(Some(100), 1000);
-        (1..=100).for_each(|k| index.insert(Fingerprint(k), Unit(k as u32), content));
+        (1..=100).for_each(|k| index.insert(Fingerprint(k), StoredUnit(k as u32), content));
         (1..=50).for_each(|k| assert!(index.find(Fingerprint(k), content).is_some()));
-        (101..=150).for_each(|k| index.insert(Fingerprint(k), Unit(k as u32), content));
+        (101..=150).for_each(|k| index.insert(Fingerprint(k), StoredUnit(k as u32), content));
         let known = |range: std::ops::RangeInclusive<u64>| {
-            range.filter(|&k| index.has_entry_for(Fingerprint(k), Unit(k as u32))).count()
+            range.filter(|&k| index.has_entry_for(Fingerprint(k), StoredUnit(k as u32))).count()
         };
         assert_eq!(index.indexed_units().len(), 100);
         assert!(known(51..=100) < 25, "{} of those without a hit are left", known(51..=100));

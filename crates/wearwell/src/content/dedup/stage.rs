@@ -6,7 +6,7 @@
     reason = "measured: a device without sharing should pay one branch, not a call"
 )]
 
-use crate::address::{Lpn, Unit};
+use crate::address::{Lpn, StoredUnit};
 use crate::content::{ContentMechanism, HostWrite, MechanismKind, MechanismOutcome};
 use crate::data::{Content, Fingerprint};
 use crate::design::ContentParts;
@@ -25,8 +25,8 @@ impl ContentMechanism for Deduplication {
     const NEEDS_HASH: bool = true;
     const IS_STATELESS: bool = false;
 
-    fn energy_per_page_in_programs(energy: &EnergyModel) -> f64 {
-        energy.dedup_energy_in_programs()
+    fn energy_per_page_in_program_energies(energy: &EnergyModel) -> f64 {
+        energy.dedup_energy_in_program_energies()
     }
 
     fn is_part_of(parts: &ContentParts) -> bool {
@@ -39,7 +39,7 @@ impl ContentMechanism for Deduplication {
             .is_some_and(|sharing| sharing.is_deduplication_on && sharing.content_index.is_some())
     }
 
-    fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+    fn set_enabled<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
         if let Some(sharing) = &mut ftl.sharing {
             sharing.is_deduplication_on = is_on;
         }
@@ -69,7 +69,7 @@ impl<N: Nand> Ftl<N> {
         &mut self,
         fingerprint: Fingerprint,
         content: &Content<'_>,
-    ) -> Result<Option<Unit>> {
+    ) -> Result<Option<StoredUnit>> {
         if self.sharing.is_some() { self.look_up_in_content_index(fingerprint, content) } else { Ok(None) }
     }
 
@@ -80,7 +80,7 @@ impl<N: Nand> Ftl<N> {
         &mut self,
         fingerprint: Fingerprint,
         content: &Content<'_>,
-    ) -> Result<Option<Unit>> {
+    ) -> Result<Option<StoredUnit>> {
         let is_hashed = self.must_hash_content(fingerprint);
         let Self { sharing, store, compression, .. } = self;
         let Some(sharing) = sharing else { return Ok(None) };
@@ -107,7 +107,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Serves a write of `lpn` by mapping it to `unit`, a stored physical page or member of a compressed chunk of equal
     /// content, without a program. Returns `false` if that is not possible and the page must be programmed.
-    fn deduplicate(&mut self, lpn: Lpn, unit: Unit) -> Result<bool> {
+    fn deduplicate(&mut self, lpn: Lpn, unit: StoredUnit) -> Result<bool> {
         if !self.bind(lpn, unit, None)? {
             return Ok(false);
         }

@@ -72,7 +72,7 @@ impl<N: Nand> Ftl<N> {
                 loaded => loaded?,
             };
             for delta in deltas {
-                if packer.page_with_room(delta.delta_and_tag_bytes as usize).is_none() {
+                if packer.page_with_room(delta.delta_and_base_tag_bytes as usize).is_none() {
                     self.write_compacted_page(&mut packer, pool, cause)?;
                 }
                 packer.push(0, delta);
@@ -148,7 +148,7 @@ impl<N: Nand> Ftl<N> {
             let payload = ranges.get(&lpn).map_or_else(Vec::new, |range| bytes[range.clone()].to_vec());
             BufferedDelta {
                 lpn,
-                delta_and_tag_bytes: place.delta_and_tag_bytes,
+                delta_and_base_tag_bytes: place.delta_and_base_tag_bytes,
                 fingerprint: place.fingerprint,
                 payload,
             }

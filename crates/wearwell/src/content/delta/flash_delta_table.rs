@@ -1,19 +1,19 @@
 //! Logical pages that have deltas on flash, current or not, until the blocks of these deltas are erased.
 //!
 //! Recovery that has only the map takes the newest delta of a logical page as current if it was made for the page that
-//! the map names. After writes that is right, because a page is programmed once and a delta names it. After a bind it
-//! may be wrong: a logical page may be mapped elsewhere and then bound to its old base again, while an old delta of it
-//! is still on flash. So if a design has binds and deltas and only its map is durable, a logical page with a delta on
-//! flash is written and not bound. The price: some binds of pages that are written often become writes, and 8 bytes of
-//! RAM per delta on flash.
+//! the map names. This is correct for written pages, because a page is programmed once and a delta names it. After a
+//! bind (a logical page is mapped to stored content without a program) it may be wrong: a logical page may be mapped
+//! elsewhere and then bound to its old base again, while an old delta of it is still on flash. So if a design has binds
+//! and deltas, and only its map is durable, a logical page with a delta on flash is written instead of bound. The
+//! price: some binds of frequently written pages become writes, and each delta on flash takes 8 bytes of RAM.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::address::{BlockId, Lpn};
 
-/// Bytes of controller RAM per delta on flash: logical page and count in the table by logical page, logical page in the
-/// table by block.
+/// Bytes of controller RAM per delta on flash: 4 for logical page and count in the table by logical page, and 4 for the
+/// logical page in the table by block.
 const RAM_BYTES_PER_FLASH_DELTA: u64 = 8;
 
 /// Table of the deltas on flash by logical page and by block. It includes obsolete deltas until their block is erased.

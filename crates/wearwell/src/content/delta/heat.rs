@@ -44,11 +44,11 @@ pub struct AccessCountTableSize {
     pub entry_bytes: u32,
 }
 
-/// Bytes of controller RAM per entry of the table of access counts, if the L2P table or its cache is another table:
-/// logical page number, two counts, and links of the LRU list.
+/// Bytes of controller RAM per entry of the access-count table, if the L2P map has a table of its own: logical page
+/// number, read count, write count, and links of the LRU list.
 pub const ACCESS_COUNT_ENTRY_BYTES: u32 = 14;
-/// Bytes of controller RAM per entry of the table of access counts, if its entries are also those of the mapping table:
-/// two physical page numbers in addition to [`ACCESS_COUNT_ENTRY_BYTES`] (Delta-FTL, section 3.5, with two counts).
+/// Bytes of controller RAM per entry of a table that has both access counts and the L2P map:
+/// [`ACCESS_COUNT_ENTRY_BYTES`] and two physical page numbers (Delta-FTL, section 3.5, with a read and a write count).
 pub const ACCESS_COUNT_AND_MAP_ENTRY_BYTES: u32 = 22;
 
 /// Entry of the table of access counts, with the links of its hash chain and of its LRU list, so that an access touches
@@ -149,7 +149,8 @@ impl AccessCountTable {
         *heat
     }
 
-    /// Returns the access counts of the logical page `lpn`; both are 0 if the table has no entry for it.
+    /// Returns the read count and the write count of the logical page `lpn`; both are 0 if the table has no entry for
+    /// it.
     pub fn access_counts(&self, lpn: Lpn) -> AccessCounts {
         self.slot_of(lpn).map_or(AccessCounts::default(), |slot| self.entries[slot as usize].access_counts)
     }

@@ -13,12 +13,14 @@
 //!   base, and two logical pages may share one.
 //! - RAM state (delta table, temp buffer) is written on the power of the capacitor that the paper assumes for its
 //!   mapping records, so a flush need not commit a partly filled page.
-//! - A delta is newer than its base exactly if its page was programmed after the base was first written; copies keep
-//!   that number ([`Oob::generation`](crate::nand::Oob)). Recovery needs no other link between the two, except if the
-//!   map is in NVRAM, which may be older than the flash: there a delta ends with the low half of its base's generation.
-//! - Old versions (bases) cost space. The log shows which deltas are oldest, and pages that became write-cold are
-//!   merged. A limit on the delta pages, beyond which writes bypass delta encoding, exists but has no effect by
-//!   default. The paper has no limit.
+//! - A delta is newer than its base exactly if its page was programmed after the base was first written. The OOB of a
+//!   base holds the sequence number of that first write, and GC copies keep it
+//!   ([`Oob::first_write_sequence_number`](crate::nand::Oob::first_write_sequence_number)). Recovery needs no other
+//!   link between the two, except if the map is in NVRAM, which may be older than the flash: there a delta ends with
+//!   the low half of this number (the base tag).
+//! - Old versions (bases) cost space. So pages that became write-cold are merged, those with the oldest deltas first. A
+//!   limit on the delta pages, beyond which writes bypass delta encoding, exists but has no effect by default. The
+//!   paper has no limit.
 //!
 //! Invariants: a logical page has at most one delta, staged or stored, and only while it is mapped to a page. A page of
 //! deltas is valid exactly while one of its deltas is current. A base is valid like any mapped page.
@@ -46,7 +48,7 @@ pub(crate) use recovery::BaseOfRecordedDelta;
 use rustc_hash::FxBuildHasher;
 pub(crate) use stage::DeltaEncoding;
 
-use crate::address::{BlockId, Lpn, Ppn, Unit, is_flash_page};
+use crate::address::{BlockId, Lpn, Ppn, StoredUnit, is_flash_page};
 use crate::content::{HostWrite, MechanismKind, MechanismOutcome};
 use crate::data::{Content, ContentDescriptor, Fingerprint, apply_delta, compute_delta, fingerprint_of};
 use crate::design::{MappingPart, Persistence};
@@ -55,7 +57,7 @@ use crate::ftl::Ftl;
 use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
-use crate::store::{ContentRecord, ContentRecordKey, Store, Stream};
+use crate::store::{ContentRecord, ContentRecordKey, FlashPageStore, Stream};
 use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Options of delta encoding (storing an overwrite as its difference to the stored version). The defaults follow the
@@ -103,14 +105,14 @@ impl Default for DeltaOptions {
 pub struct DeltaStatistics {
     /// Number of flash pages filled with deltas that were written for the host.
     pub committed_delta_pages: u64,
-    /// Number of deltas in the flash pages of deltas that were written for the host.
+    /// Number of deltas in the flash pages of deltas that were programmed because of host writes (not by GC).
     pub committed_deltas: u64,
     /// Number of flash pages into which garbage collection packed the deltas of its victims.
     pub compacted_delta_pages: u64,
     /// Number of merges (base and delta rewritten as one page) because the logical page became read-hot.
-    pub read_hot_merges: u64,
+    pub merges_of_read_hot_pages: u64,
     /// Number of merges (base and delta rewritten as one page) because the logical page became write-cold.
-    pub write_cold_merges: u64,
+    pub merges_of_write_cold_pages: u64,
     /// Number of merges (base and delta rewritten as one page) that took the place of a GC copy of the base.
     pub gc_merges: u64,
     /// Number of host writes of hot pages stored as full pages because deltas saved too little on average, or because
@@ -128,8 +130,9 @@ pub struct DeltaStatistics {
 pub(crate) struct CurrentDelta {
     /// Flash page that holds the delta; `None` while the delta is in the RAM buffer.
     flash_page: Option<Ppn>,
-    /// Size of the delta with its base tag (0 or 4 bytes at the end of the delta that name its base), bytes.
-    delta_and_tag_bytes: u16,
+    /// Size of the delta with its base tag, bytes. The tag takes 0 or 4 bytes at the end of the delta and names its
+    /// base.
+    delta_and_base_tag_bytes: u16,
     /// Fingerprint of the current content of the logical page, which results from applying the delta to its base.
     fingerprint: Fingerprint,
     /// Whether the bytes of the delta exist; `false` if only its size is known. Both can occur on one device, because a
@@ -150,7 +153,7 @@ impl CurrentDelta {
         let fingerprint = described.unwrap_or(otherwise);
         Self {
             flash_page: None,
-            delta_and_tag_bytes: bytes as u16,
+            delta_and_base_tag_bytes: bytes as u16,
             fingerprint,
             has_known_bytes: described.is_none(),
         }
@@ -207,15 +210,15 @@ pub(crate) struct DeltaState {
     page_bytes: u32,
     /// Number of host writes until the next scan for write-cold pages in delta form.
     writes_until_cold_scan: u32,
-    /// Number of eligible host writes (of write-hot, read-cold pages) that bypassed delta encoding since its deltas
-    /// were last found to save too little.
-    writes_bypassed_since_rejection: u64,
-    /// Share of the eligible host writes (of write-hot, read-cold pages) with a base that could be stored as deltas: a
-    /// moving average, 0 to 1.
-    usable_delta_share: f64,
-    /// Number of eligible host writes (of write-hot, read-cold pages) whose page is in a compressed chunk, so that its
-    /// content cannot be the base of a delta.
-    eligible_writes_in_chunks: u64,
+    /// Number of eligible host writes (of write-hot, read-cold pages) that were not delta-encoded since deltas were
+    /// last rejected, because they saved too little.
+    unencoded_writes_since_delta_rejection: u64,
+    /// Moving average (0 to 1) of the share of host writes that could be stored as deltas. Counts eligible writes (of
+    /// write-hot, read-cold pages) with a base.
+    share_of_writes_with_usable_delta: f64,
+    /// Number of host writes that are eligible for delta encoding (of write-hot, read-cold pages), but whose page is in
+    /// a compressed chunk, so that its content cannot be the base of a delta.
+    delta_eligible_writes_to_chunk_members: u64,
     pub(crate) statistics: DeltaStatistics,
 }
 
@@ -235,25 +238,26 @@ const MIN_DELTA_PAGES_TO_JUDGE_SAVING: u64 = 64;
 
 /// Number of attempts to store a delta over which the moving average of those that succeeded is taken.
 const DELTA_ATTEMPTS_IN_AVERAGE: f64 = 256.0;
-/// Minimum share of successful attempts to store a delta at which a page is kept out of compressed chunks, so that it
-/// can be a base.
-const MIN_USABLE_DELTA_SHARE: f64 = 0.5;
-/// Maximum ratio of the share of a flash page that a delta takes to the share that a page takes in a compressed chunk,
-/// at which a page is kept out of chunks so that it can be a base. Less than 1, because the base itself takes a whole
-/// page, and its deltas are merged at last.
+/// Minimum share of attempts to store a delta that succeed. From this share on, a page is kept out of compressed
+/// chunks, so that it can be a base.
+const MIN_SHARE_OF_WRITES_WITH_USABLE_DELTA: f64 = 0.5;
+/// Maximum of (share of a flash page that a delta takes) / (share that a page takes in a compressed chunk). Up to this
+/// ratio, a page is kept out of chunks, so that it can be a base. Less than 1, because the base takes a whole page and
+/// is later merged with its delta.
 const MAX_DELTA_TO_CHUNK_RATIO: f64 = 0.6;
-/// Number of eligible host writes (of write-hot, read-cold pages) to pages in compressed chunks per trial. In a trial,
-/// the page may be stored uncompressed, as a base, although deltas have lately saved too little.
-const ELIGIBLE_WRITES_PER_TRIAL_BASE: u64 = 64;
+/// Number of host writes per trial, counting writes of write-hot, read-cold pages in compressed chunks. In a trial,
+/// such a page may be stored uncompressed as a base, although deltas have lately saved too little.
+const DELTA_ELIGIBLE_WRITES_PER_TRIAL: u64 = 64;
 
 /// Number of logical pages per entry of the table of access counts, for designs with the map in RAM.
 const LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY: u32 = 16;
 /// Minimum number of entries of the table of access counts, for designs with the map in RAM.
 const MIN_ACCESS_COUNT_TABLE_ENTRIES: u32 = 64;
 
-/// Returns the size of the table of access counts, with the number of entries that the design gives, or the default of
-/// [`DeltaOptions::access_count_table_entries`]. On a map in RAM the table is counted as the paper's mapping table with
-/// access counts; a map on flash has a cache of its own.
+/// Returns the number and the size of entries of the access-count table. The number is that of the design, or else the
+/// default of [`DeltaOptions::access_count_table_entries`]. If the map is in RAM, an entry has the size of an entry of
+/// the paper's mapping table with access counts. If the map is on flash, its cache is a separate table, and an entry
+/// has access counts only.
 pub(crate) fn access_count_table_size(
     design: &DeltaOptions,
     mapping: MappingPart,
@@ -279,7 +283,7 @@ impl DeltaState {
     /// Creates the state of delta encoding of a device, with a table of access counts of this size
     /// ([`access_count_table_size`]).
     pub(crate) fn new<N: Nand>(
-        store: &Store<N>,
+        store: &FlashPageStore<N>,
         design: DeltaOptions,
         access_count_table_size: AccessCountTableSize,
     ) -> Self {
@@ -299,9 +303,9 @@ impl DeltaState {
             max_deltas_per_page: usize::MAX,
             page_bytes: store.geometry().page_bytes,
             writes_until_cold_scan: design.cold_scan_interval_writes,
-            writes_bypassed_since_rejection: 0,
-            usable_delta_share: 1.0,
-            eligible_writes_in_chunks: 0,
+            unencoded_writes_since_delta_rejection: 0,
+            share_of_writes_with_usable_delta: 1.0,
+            delta_eligible_writes_to_chunk_members: 0,
             statistics: DeltaStatistics::default(),
             options: design,
         }
@@ -322,16 +326,16 @@ impl DeltaState {
         }
     }
 
-    /// Starts to record which logical pages have deltas on flash, and forbids to bind these pages (map them to stored
-    /// content without a program). Needed if recovery has nothing but the map: after a bind it could take an obsolete
-    /// delta on flash for current.
-    pub(crate) fn track_flash_deltas_and_forbid_binds(&mut self) {
+    /// Starts to record which logical pages have deltas on flash, and forbids to map these pages to stored content
+    /// without a program. Needed if only the map is durable: recovery could otherwise take an obsolete delta on flash
+    /// for current.
+    pub(crate) fn track_flash_deltas_and_forbid_mapping_without_program(&mut self) {
         self.deltas_on_flash = Some(FlashDeltaTable::default());
     }
 
-    /// Returns whether `lpn` must not be bound (mapped to stored content), because recovery could take an obsolete
-    /// delta on flash for current.
-    pub(crate) fn forbids_bind(&self, lpn: Lpn) -> bool {
+    /// Returns whether `lpn` must not be mapped to stored content without a program, because recovery could then take
+    /// an obsolete delta on flash for current.
+    pub(crate) fn forbids_mapping_without_program(&self, lpn: Lpn) -> bool {
         self.deltas_on_flash.as_ref().is_some_and(|written| written.has_any_flash_delta(lpn))
     }
 
@@ -373,9 +377,9 @@ impl DeltaState {
         self.current_deltas.iter().filter_map(|(&lpn, place)| Some((lpn, place.flash_page?)))
     }
 
-    /// Reads the access counts that host writes of `lpns` will need to find hot pages, and the entries of the delta
-    /// table that they will drop, so that their cache misses overlap ([`crate::tables::prefetch`]).
-    pub(crate) fn prefetch_writes(&self, lpns: &[Lpn]) {
+    /// Prefetches into the CPU cache the access counts and the delta-table entries that host writes of `lpns` will need
+    /// ([`crate::tables::prefetch`]).
+    pub(crate) fn prefetch_table_entries_for_writes(&self, lpns: &[Lpn]) {
         self.access_count_table.prefetch(lpns);
         load_into_cpu_cache(lpns.iter().map(|&lpn| self.has_delta(lpn).into()));
     }
@@ -402,16 +406,16 @@ impl DeltaState {
         self.is_read_hot(heat) || !self.is_write_hot(heat)
     }
 
-    /// Returns whether delta encoding saves enough at present and has space for another flash page of deltas. If it
-    /// saves too little, counts a bypassed write; after [`WRITES_UNTIL_DELTA_RETRY`] of them, the average is reset and
-    /// deltas are tried again.
-    fn accept_delta_or_advance_retry(&mut self) -> bool {
+    /// Returns whether a write may be stored as a delta: deltas save enough at present, and there is space for another
+    /// flash page of deltas. If deltas save too little, counts a bypassed write. After [`WRITES_UNTIL_DELTA_RETRY`] of
+    /// these, resets the average, so that deltas are tried again.
+    fn accept_delta_or_count_bypassed_write(&mut self) -> bool {
         if !self.are_deltas_small_on_average() {
-            self.writes_bypassed_since_rejection += 1;
-            if self.writes_bypassed_since_rejection < WRITES_UNTIL_DELTA_RETRY {
+            self.unencoded_writes_since_delta_rejection += 1;
+            if self.unencoded_writes_since_delta_rejection < WRITES_UNTIL_DELTA_RETRY {
                 return false;
             }
-            (self.writes_bypassed_since_rejection, self.delta_pages_in_average) = (0, 0);
+            (self.unencoded_writes_since_delta_rejection, self.delta_pages_in_average) = (0, 0);
         }
         self.has_space_for_delta_page()
     }
@@ -419,20 +423,22 @@ impl DeltaState {
     /// Updates the moving average of the share of attempts to store a delta that succeeded.
     fn record_delta_attempt(&mut self, is_stored: bool) {
         let outcome = f64::from(u8::from(is_stored));
-        self.usable_delta_share += (outcome - self.usable_delta_share) / DELTA_ATTEMPTS_IN_AVERAGE;
+        self.share_of_writes_with_usable_delta +=
+            (outcome - self.share_of_writes_with_usable_delta) / DELTA_ATTEMPTS_IN_AVERAGE;
     }
 
     /// Counts a host write of a write-hot, read-cold page that was a member of a compressed chunk. Returns whether the
     /// page should be stored uncompressed, so that its next writes can become deltas. It should if deltas have lately
     /// succeeded and take clearly less of a page than a chunk does (`chunk_share_of_page`), and as a trial at every
-    /// [`ELIGIBLE_WRITES_PER_TRIAL_BASE`]th write. In both cases, new deltas must be accepted at present.
-    fn count_write_and_decide_on_base(&mut self, chunk_share_of_page: f64) -> bool {
-        self.eligible_writes_in_chunks += 1;
+    /// [`DELTA_ELIGIBLE_WRITES_PER_TRIAL`]th write. In both cases, new deltas must be accepted at present.
+    fn count_write_and_decide_whether_to_store_base(&mut self, chunk_share_of_page: f64) -> bool {
+        self.delta_eligible_writes_to_chunk_members += 1;
         let delta_share_of_page =
             if self.mean_deltas_per_page > 0.0 { self.mean_deltas_per_page.recip() } else { 0.0 };
-        let saves_more = self.usable_delta_share >= MIN_USABLE_DELTA_SHARE
+        let saves_more = self.share_of_writes_with_usable_delta >= MIN_SHARE_OF_WRITES_WITH_USABLE_DELTA
             && delta_share_of_page <= MAX_DELTA_TO_CHUNK_RATIO * chunk_share_of_page;
-        let is_trial = self.eligible_writes_in_chunks.is_multiple_of(ELIGIBLE_WRITES_PER_TRIAL_BASE);
+        let is_trial =
+            self.delta_eligible_writes_to_chunk_members.is_multiple_of(DELTA_ELIGIBLE_WRITES_PER_TRIAL);
         (saves_more || is_trial) && self.are_deltas_small_on_average() && self.has_space_for_delta_page()
     }
 
@@ -445,7 +451,7 @@ impl DeltaState {
     /// save. Returns the number of flash pages (0 or 1) that delta encoding would have written because of this delta.
     fn pack_into_sample_buffer(&mut self, delta: &BufferedDelta) -> u64 {
         self.sample_buffer.remove(delta.lpn);
-        let free = self.sample_buffer.page_with_room(delta.delta_and_tag_bytes.into());
+        let free = self.sample_buffer.page_with_room(delta.delta_and_base_tag_bytes.into());
         let at = free.unwrap_or_else(|| self.sample_buffer.fullest_page());
         if free.is_none() {
             self.sample_buffer.take_page_deltas(at);
@@ -572,7 +578,7 @@ impl DeltaState {
     }
 
     /// Resets the state of delta encoding after a power loss in which its RAM was lost. Statistics and limits are kept.
-    pub(crate) fn reset_after_power_loss<N: Nand>(&mut self, store: &Store<N>) {
+    pub(crate) fn reset_after_power_loss<N: Nand>(&mut self, store: &FlashPageStore<N>) {
         let Self {
             max_delta_pages: page_limit,
             max_deltas_per_page: most_deltas,
@@ -650,7 +656,7 @@ impl DeltaState {
             match place.flash_page {
                 Some(ppn) => {
                     *live.entry(ppn).or_default() += 1;
-                    *bytes.entry(ppn).or_default() += place.delta_and_tag_bytes as u32;
+                    *bytes.entry(ppn).or_default() += place.delta_and_base_tag_bytes as u32;
                 }
                 None if self.temp_buffer.buffered_delta(lpn).is_none() => {
                     return Err(format!(
@@ -732,7 +738,7 @@ impl<N: Nand> Ftl<N> {
             self.count_mechanism_outcome(MechanismKind::Delta, MechanismOutcome::TriedWithoutSuccess);
             return Ok(false);
         };
-        let at = self.ensure_buffer_page_with_room(delta.delta_and_tag_bytes as usize)?;
+        let at = self.ensure_buffer_page_with_room(delta.delta_and_base_tag_bytes as usize)?;
         self.drop_delta(lpn);
         let stage = self.delta.as_mut().expect("asked above");
         let has_bytes = matches!(content, Content::Bytes(_));
@@ -740,7 +746,7 @@ impl<N: Nand> Ftl<N> {
             lpn,
             CurrentDelta {
                 flash_page: None,
-                delta_and_tag_bytes: delta.delta_and_tag_bytes,
+                delta_and_base_tag_bytes: delta.delta_and_base_tag_bytes,
                 fingerprint,
                 has_known_bytes: has_bytes,
             },
@@ -759,13 +765,13 @@ impl<N: Nand> Ftl<N> {
         self.delta.as_ref().map_or(u8::MAX, |stage| stage.options.hot_access_threshold.saturating_add(1))
     }
 
-    /// Stores a host write of a page in a compressed chunk as a page of its own, which can be a base, if deltas promise
-    /// to save more than compression ([`DeltaState::count_write_and_decide_on_base`]). Returns `false` if nothing was
-    /// stored.
+    /// Stores a host write of a page in a compressed chunk in a flash page of its own instead, so that it can be a
+    /// base, if deltas promise to save more than compression
+    /// ([`DeltaState::count_write_and_decide_whether_to_store_base`]). Returns `false` if nothing was stored.
     fn try_store_as_base(&mut self, write: &HostWrite<'_>) -> Result<bool> {
         let (Some(stage), Some(chunks)) = (&mut self.delta, &self.compression) else { return Ok(false) };
         if !chunks.is_compression_on
-            || !stage.count_write_and_decide_on_base(chunks.mean_flash_pages_per_logical_page())
+            || !stage.count_write_and_decide_whether_to_store_base(chunks.mean_flash_pages_per_logical_page())
         {
             return Ok(false);
         }
@@ -782,7 +788,7 @@ impl<N: Nand> Ftl<N> {
         content: &Content<'_>,
         fingerprint: Fingerprint,
     ) -> Result<()> {
-        if !self.scheme_counters.count_and_sample_write(MechanismKind::Delta) {
+        if !self.scheme_counters.count_write_and_check_if_sampled(MechanismKind::Delta) {
             return Ok(());
         }
         let has_space = self.delta.as_ref().is_some_and(|stage| stage.has_space_for_delta_page());
@@ -805,7 +811,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the base for a delta of `lpn`: the unit (physical page or member of a compressed chunk) to which `lpn`
     /// is mapped. `None` if it is unmapped. If the map is in NVRAM, also `None` for a chunk member, because a delta
     /// then names its base by the sequence number of a page's first write, which a chunk member does not have.
-    fn base_for_new_delta(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
+    fn base_for_new_delta(&mut self, lpn: Lpn) -> Result<Option<StoredUnit>> {
         let base = self.mapping.lookup(&mut self.store, lpn)?;
         let pages = self.store.geometry().pages();
         Ok(base.filter(|&base| self.base_tag_bytes() == 0 || is_flash_page(base, pages)))
@@ -815,7 +821,8 @@ impl<N: Nand> Ftl<N> {
     /// another flash page of deltas. If not, counts a host write of a hot page as stored whole.
     fn accept_write_as_delta_or_count_bypass(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
-        let is_open = stage.accept_delta_or_advance_retry() && self.has_content_table_room_or_count(1);
+        let is_open =
+            stage.accept_delta_or_count_bypassed_write() && self.has_content_table_room_else_count_pages(1);
         let stage = self.delta.as_mut().expect("asked above");
         stage.statistics.hot_writes_bypassing_deltas += u64::from(!is_open);
         is_open
@@ -826,7 +833,7 @@ impl<N: Nand> Ftl<N> {
     fn encode_delta(
         &mut self,
         lpn: Lpn,
-        base: Unit,
+        base: StoredUnit,
         content: &Content<'_>,
         fingerprint: Fingerprint,
     ) -> Result<Option<BufferedDelta>> {
@@ -836,7 +843,9 @@ impl<N: Nand> Ftl<N> {
                 if *delta_bytes == ContentDescriptor::UNKNOWN_SIZE {
                     return Ok(None);
                 }
-                let Some(generation) = self.read_base_and_generation(base, &mut [])? else { return Ok(None) };
+                let Some(generation) = self.read_base_and_first_write_sequence_number(base, &mut [])? else {
+                    return Ok(None);
+                };
                 let delta_bytes = *delta_bytes as usize;
                 let mut delta = Vec::new();
                 if self.store.nand().keeps_bytes_of(PageKind::Delta) {
@@ -847,7 +856,7 @@ impl<N: Nand> Ftl<N> {
             }
             Content::Bytes(new) => {
                 let mut old = vec![0; new.len()];
-                let Some(generation) = self.read_base_and_generation(base, &mut old)? else {
+                let Some(generation) = self.read_base_and_first_write_sequence_number(base, &mut old)? else {
                     return Ok(None);
                 };
                 let mut delta = compute_delta(new, &old);
@@ -857,22 +866,28 @@ impl<N: Nand> Ftl<N> {
         };
         let stage = self.delta.as_ref().expect("only the delta stage encodes");
         let is_small_enough = stage.is_delta_small_enough(bytes);
-        let delta_and_tag_bytes = u16::try_from(bytes).ok().filter(|_| is_small_enough);
-        Ok(delta_and_tag_bytes.map(|delta_and_tag_bytes| BufferedDelta {
+        let delta_and_base_tag_bytes = u16::try_from(bytes).ok().filter(|_| is_small_enough);
+        Ok(delta_and_base_tag_bytes.map(|delta_and_base_tag_bytes| BufferedDelta {
             lpn,
-            delta_and_tag_bytes,
+            delta_and_base_tag_bytes,
             fingerprint,
             payload,
         }))
     }
 
-    /// Reads the base of a delta (physical page or member of a compressed chunk) from flash. Returns the generation of
-    /// the page (sequence number of its first write), 0 for a chunk member; `None` if the base cannot be read.
-    fn read_base_and_generation(&mut self, base: Unit, into: &mut [u8]) -> Result<Option<u64>> {
+    /// Reads the base of a delta (flash page or member of a compressed chunk) from flash. Returns the sequence number
+    /// of the program that first wrote the page's content, or 0 for a chunk member; `None` if the base cannot be read.
+    fn read_base_and_first_write_sequence_number(
+        &mut self,
+        base: StoredUnit,
+        into: &mut [u8],
+    ) -> Result<Option<u64>> {
         let read = if is_flash_page(base, self.store.geometry().pages()) {
-            self.store.read(Ppn(base.0), into, Cause::Content).map(|oob| oob.first_write_sequence)
+            self.store
+                .read(Ppn(base.0), into, Cause::ContentMechanism)
+                .map(|oob| oob.first_write_sequence_number)
         } else {
-            self.read_chunk_member(base, into, Cause::Content).map(|()| 0)
+            self.read_chunk_member(base, into, Cause::ContentMechanism).map(|()| 0)
         };
         match read {
             Err(error) if error.is_media_error() => Ok(None),
@@ -907,7 +922,7 @@ impl<N: Nand> Ftl<N> {
         if stage.temp_buffer.open_page_at(at).deltas().is_empty() {
             return Ok(());
         }
-        self.commit_buffer_page_in_pool(at, pool, Cause::Content)
+        self.commit_buffer_page_in_pool(at, pool, Cause::ContentMechanism)
     }
 
     /// Programs page `at` of the RAM buffer of deltas in `pool` (set of planes), which must have room for it.
@@ -932,7 +947,7 @@ impl<N: Nand> Ftl<N> {
     fn append_deltas(&mut self, pool: u32, lpns: &[Lpn], mut page: Vec<u8>, cause: Cause) -> Result<Ppn> {
         // A map in NVRAM must name the bases of these deltas before they are written: a member moved out of its chunk
         // is another base.
-        self.mapping.store_moves_in_nvram(&mut self.store)?;
+        self.mapping.store_gc_moves_in_nvram(&mut self.store)?;
         page.extend(self.delta_lpn_list_for_spare(lpns));
         let (content, count) = (Content::Bytes(&page), lpns.len() as u32);
         let ppn =
@@ -970,9 +985,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Drops the delta of `lpn`, if it has one, from the delta table, and invalidates its flash page with the last
-    /// current delta. The record in NVRAM of a durable delta stays, because that delta is current until a newer one is
-    /// durable.
+    /// Drops the delta of `lpn`, if it has one, from the delta table. If this was the last current delta in its flash
+    /// page, invalidates the page. The NVRAM record of a durable delta stays, because that delta is current until a
+    /// newer one is durable.
     fn drop_delta(&mut self, lpn: Lpn) {
         let Self { delta, store, .. } = self;
         let Some(stage) = delta else { return };
@@ -983,7 +998,7 @@ impl<N: Nand> Ftl<N> {
         };
         let page = stage.live_delta_pages.get_mut(&ppn).expect("a stored delta has a page");
         page.live_deltas -= 1;
-        page.obsolete_delta_bytes += place.delta_and_tag_bytes as u32;
+        page.obsolete_delta_bytes += place.delta_and_base_tag_bytes as u32;
         if page.live_deltas == 0 {
             stage.live_delta_pages.remove(&ppn);
             store.count_page_invalid(ppn);
@@ -996,7 +1011,8 @@ impl<N: Nand> Ftl<N> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         let Some(&place) = stage.current_deltas.get(&lpn) else { return Ok(()) };
         let work = &mut self.store.stats.controller_work;
-        *(if cause == Cause::Host { &mut work.host_decoded_deltas } else { &mut work.merged_deltas }) += 1;
+        *(if cause == Cause::Host { &mut work.deltas_decoded_for_host } else { &mut work.merged_deltas }) +=
+            1;
         let Some(ppn) = place.flash_page else {
             let staged = stage.temp_buffer.buffered_delta(lpn).expect("a delta without a page is staged");
             let payload = &staged.payload[..staged.payload.len().saturating_sub(tag_bytes)];
@@ -1041,14 +1057,15 @@ impl<N: Nand> Ftl<N> {
     /// Runs work that no host request waits for: its flash operations, including those of map and GC, are marked as
     /// deferred.
     fn run_with_deferred_flash_ops(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let deferred = self.store.flash_ops.set_deferring_ops(true);
+        let deferred = self.store.flash_ops.set_whether_ops_are_deferred(true);
         let outcome = work(self);
-        self.store.flash_ops.set_deferring_ops(deferred);
+        self.store.flash_ops.set_whether_ops_are_deferred(deferred);
         outcome
     }
 
-    /// Counts a host write; every [`DeltaOptions::cold_scan_interval_writes`] of them, scans for logical pages with
-    /// deltas that became write-cold, and merges them (rewrites base and delta as one page) in the background.
+    /// Counts a host write. After every [`DeltaOptions::cold_scan_interval_writes`] host writes, scans for logical
+    /// pages with deltas that became write-cold, and merges them (rewrites base and delta as one page) in the
+    /// background.
     pub(crate) fn count_write_and_merge_cold_deltas_if_due(&mut self) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         if stage.options.cold_scan_interval_writes == 0 {
@@ -1098,15 +1115,22 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         let base = self.mapping.lookup(&mut self.store, lpn)?.expect("a page in delta form has a base");
-        match self.rewrite_merged_page(lpn, base, Stream::Host, pool, content_just_read, Cause::Content) {
+        match self.rewrite_merged_page(
+            lpn,
+            base,
+            Stream::Host,
+            pool,
+            content_just_read,
+            Cause::ContentMechanism,
+        ) {
             // A failed program used up the reserved block. The delta stays as it is.
             Err(Error::Full { .. }) => return Ok(()),
             merged => merged?,
         }
         let statistics = &mut self.delta.as_mut().expect("asked above").statistics;
         match content_just_read {
-            Some(_) => statistics.read_hot_merges += 1,
-            None => statistics.write_cold_merges += 1,
+            Some(_) => statistics.merges_of_read_hot_pages += 1,
+            None => statistics.merges_of_write_cold_pages += 1,
         }
         self.count_program_for_delta_encoding();
         Ok(())
@@ -1126,7 +1150,7 @@ impl<N: Nand> Ftl<N> {
     fn rewrite_merged_page(
         &mut self,
         lpn: Lpn,
-        base: Unit,
+        base: StoredUnit,
         stream: Stream,
         pool: u32,
         content_just_read: Option<&[u8]>,
@@ -1157,21 +1181,27 @@ impl<N: Nand> Ftl<N> {
                 self.store.append_page(stream, pool, lpn.0, content, fingerprint, cause)?
             }
         };
-        self.store.note_replaced_unit(base)?;
-        self.store.remove_content_record_later(ContentRecordKey::BoundEntryOf(lpn));
+        self.store.write_note_of_replaced_unit(base)?;
+        self.store.remove_content_record_later(ContentRecordKey::MapEntryWithoutProgramOf(lpn));
         self.mapping.record_gc_move(lpn, ppn.into());
         // A delta of the new base must not be combined with the old base after a power loss.
-        self.mapping.store_moves_in_nvram(&mut self.store)?;
+        self.mapping.store_gc_moves_in_nvram(&mut self.store)?;
         self.validity.mark_valid_in_ram(ppn);
         self.release_reference(lpn, Some(base));
         if !is_lost {
-            self.index_or_mark_unhashed(fingerprint, ppn.into());
+            self.index_fingerprint_or_mark_unhashed(fingerprint, ppn.into());
         }
         Ok(())
     }
 
     /// Reads the base (stored page) of `lpn` into `page` and applies the delta to it.
-    fn read_base_and_delta(&mut self, lpn: Lpn, base: Unit, page: &mut [u8], cause: Cause) -> Result<()> {
+    fn read_base_and_delta(
+        &mut self,
+        lpn: Lpn,
+        base: StoredUnit,
+        page: &mut [u8],
+        cause: Cause,
+    ) -> Result<()> {
         self.read_unit(base, page, cause)?;
         self.apply_delta_if_any(lpn, page, cause)
     }

@@ -60,15 +60,15 @@ pub fn decode_delta_lpns(spare: &[u8]) -> Option<Vec<Lpn>> {
     is_list.then(|| lpns.collect())
 }
 
-/// Bytes in which a placeholder delta (one of which only the size is known) holds the fingerprint of the resulting
-/// content.
-const PLACEHOLDER_FINGERPRINT_RANGE: Range<usize> = 1..9;
+/// Byte range, within a placeholder delta, of the fingerprint of the resulting content. A placeholder stands for a
+/// delta of which only the size is known.
+const PLACEHOLDER_FINGERPRINT_BYTE_RANGE: Range<usize> = 1..9;
 
 /// Returns the placeholder that is written for a delta of which only the size, `bytes` bytes, is known: zeros, and the
 /// `fingerprint` of the resulting content if there is room for it.
 pub fn placeholder_delta(bytes: usize, fingerprint: Fingerprint) -> Vec<u8> {
     let mut delta = vec![0; bytes];
-    if let Some(place) = delta.get_mut(PLACEHOLDER_FINGERPRINT_RANGE) {
+    if let Some(place) = delta.get_mut(PLACEHOLDER_FINGERPRINT_BYTE_RANGE) {
         place.copy_from_slice(&fingerprint.0.to_le_bytes());
     }
     delta
@@ -78,7 +78,7 @@ pub fn placeholder_delta(bytes: usize, fingerprint: Fingerprint) -> Vec<u8> {
 /// short to hold one. `None` for a delta with real bytes.
 pub fn placeholder_fingerprint(delta: &[u8]) -> Option<Fingerprint> {
     let is_described = *delta.first()? == 0;
-    let kept = delta.get(PLACEHOLDER_FINGERPRINT_RANGE).and_then(|bytes| bytes.try_into().ok());
+    let kept = delta.get(PLACEHOLDER_FINGERPRINT_BYTE_RANGE).and_then(|bytes| bytes.try_into().ok());
     is_described.then(|| kept.map_or(Fingerprint::default(), |bytes| Fingerprint(u64::from_le_bytes(bytes))))
 }
 
@@ -87,19 +87,20 @@ pub fn placeholder_fingerprint(delta: &[u8]) -> Option<Fingerprint> {
 pub struct BufferedDelta {
     /// Logical page whose new content the delta encodes.
     pub lpn: Lpn,
-    /// Size of the delta with its base tag, bytes; the tag takes 0 or 4 bytes.
-    pub delta_and_tag_bytes: u16,
+    /// Size of the delta with its base tag, bytes. The tag takes 0 or 4 bytes and tells to which version of the page
+    /// the delta applies.
+    pub delta_and_base_tag_bytes: u16,
     /// Fingerprint of the content that results from applying the delta to its base (the stored page).
     pub fingerprint: Fingerprint,
-    /// Bytes of the delta with its base tag. If only the size of the delta is known, the placeholder that
-    /// [`placeholder_delta`] returns, with the tag; empty on a medium that does not keep the bytes.
+    /// Bytes of the delta and of its base tag (which names the version to which the delta applies). If only the size of
+    /// the delta is known, a placeholder ([`placeholder_delta`]) and the tag. Empty if the medium keeps no bytes.
     pub payload: Vec<u8>,
 }
 
 impl BufferedDelta {
     /// Returns the bytes that the delta takes in a flash page of deltas, its entry in the page header included.
     fn packed_size_bytes(&self) -> usize {
-        self.delta_and_tag_bytes as usize + DELTA_DIRECTORY_ENTRY_BYTES
+        self.delta_and_base_tag_bytes as usize + DELTA_DIRECTORY_ENTRY_BYTES
     }
 }
 
@@ -144,12 +145,12 @@ impl OpenDeltaPage {
         page.extend_from_slice(&(self.deltas.len() as u16).to_le_bytes());
         let mut end = DELTA_COUNT_BYTES + DELTA_DIRECTORY_ENTRY_BYTES * self.deltas.len();
         for delta in &self.deltas {
-            end += delta.delta_and_tag_bytes as usize;
+            end += delta.delta_and_base_tag_bytes as usize;
             page.extend_from_slice(&delta.lpn.0.to_le_bytes());
             page.extend_from_slice(&(end as u16).to_le_bytes());
         }
         for delta in &self.deltas {
-            let end = page.len() + delta.delta_and_tag_bytes as usize;
+            let end = page.len() + delta.delta_and_base_tag_bytes as usize;
             page.extend_from_slice(&delta.payload);
             page.resize(end, 0);
         }
@@ -309,7 +310,7 @@ mod tests {
                 0,
                 BufferedDelta {
                     lpn,
-                    delta_and_tag_bytes: bytes,
+                    delta_and_base_tag_bytes: bytes,
                     fingerprint: Fingerprint::default(),
                     payload,
                 },
@@ -326,8 +327,11 @@ mod tests {
     fn a_placeholder_delta_is_distinguished_from_a_compressed_difference() {
         let fingerprint = Fingerprint(0x0123_4567_89ab_cdef);
         for bytes in 1..40 {
-            let kept =
-                if bytes < PLACEHOLDER_FINGERPRINT_RANGE.end { Fingerprint::default() } else { fingerprint };
+            let kept = if bytes < PLACEHOLDER_FINGERPRINT_BYTE_RANGE.end {
+                Fingerprint::default()
+            } else {
+                fingerprint
+            };
             let delta = placeholder_delta(bytes, fingerprint);
             assert_eq!((delta.len(), placeholder_fingerprint(&delta)), (bytes, Some(kept)));
         }

@@ -79,12 +79,12 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Rebuilds the delta table in recovery from `recorded`, the flash pages of the durable deltas. `base_of` returns
-    /// what is known of the base of a logical page without reading the map; if its last argument is true it must not
-    /// return [`BaseOfRecordedDelta::Unchanged`].
+    /// Rebuilds the delta table in recovery from `recorded`, the flash pages of the durable deltas. `base_of` finds the
+    /// base page of a logical page's delta. If its last argument is false, it may answer without reading the map that
+    /// the base is [`BaseOfRecordedDelta::Unchanged`]; if it is true, it has to look the base up.
     ///
-    /// A drive needs the page of a delta, not its size, before it next reads or packs the delta. The simulation keeps
-    /// sizes and contents of deltas in RAM, so it looks into their pages; this counts no flash operation.
+    /// A real drive would need only the flash page of each delta now. The simulation also keeps sizes and contents of
+    /// deltas in RAM, so it reads their pages here, without counting flash operations.
     ///
     /// # Errors
     /// [`Error::Damaged`] if a page lacks the delta that the record says is there.
@@ -105,8 +105,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Enters into the delta table the deltas of `lpns`, which records in NVRAM locate in the flash page `ppn`. The
-    /// flash read is counted only if a delta has to be compared with its base.
+    /// Restores in the delta table the deltas of `lpns`. According to records in NVRAM, all of them are in the flash
+    /// page `ppn`. The flash read is counted only if a delta has to be compared with its base.
     fn restore_recorded_deltas_of_page(
         &mut self,
         ppn: Ppn,
@@ -153,11 +153,11 @@ impl<N: Nand> Ftl<N> {
         range: Range<usize>,
     ) -> Result<()> {
         let base = self.store.read_spare(base, Cause::Recovery)?;
-        let tag = &base_tag_of(base.first_write_sequence)[..self.base_tag_bytes()];
+        let tag = &base_tag_of(base.first_write_sequence_number)[..self.base_tag_bytes()];
         let bytes = range.len();
         let delta = if page.is_lost { Some(&[][..]) } else { page.bytes[range].strip_suffix(tag) };
         if let Some(delta) = delta
-            && base.first_write_sequence <= page.sequence_number
+            && base.first_write_sequence_number <= page.sequence_number
         {
             let of_base = if page.is_lost { Fingerprint::default() } else { base.fingerprint };
             self.restore_delta(lpn, ppn, CurrentDelta::from_flash(bytes, delta, of_base));
@@ -213,8 +213,9 @@ impl FoundDeltaPage {
         Self { sequence_number, directory, bytes, is_lost: false }
     }
 
-    /// Returns the range of the bytes of the delta of `lpn` in the page, its base tag of `tag_bytes` bytes included.
-    /// Fails if the page has no such delta; `ppn` is the number of the page for the message.
+    /// Returns the byte range of the delta of `lpn` in the page. The range includes the `tag_bytes` bytes of the base
+    /// tag, which names the version to which the delta applies. Fails if the page has no such delta; `ppn` is the
+    /// number of the page for the message.
     fn require_range_of_delta(&self, lpn: Lpn, ppn: Ppn, tag_bytes: usize) -> Result<Range<usize>> {
         let found = self.directory.iter().find(|(owner, _)| *owner == lpn).map(|(_, range)| range.clone());
         found.filter(|range| self.is_lost || range.len() >= tag_bytes).ok_or_else(|| {

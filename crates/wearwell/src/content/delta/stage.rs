@@ -18,8 +18,8 @@ impl ContentMechanism for DeltaEncoding {
     const NEEDS_HASH: bool = false;
     const IS_STATELESS: bool = false;
 
-    fn energy_per_page_in_programs(energy: &EnergyModel) -> f64 {
-        energy.delta_energy_in_programs()
+    fn energy_per_page_in_program_energies(energy: &EnergyModel) -> f64 {
+        energy.delta_energy_in_program_energies()
     }
 
     fn is_part_of(parts: &ContentParts) -> bool {
@@ -34,7 +34,7 @@ impl ContentMechanism for DeltaEncoding {
         ftl.retry_after_program_failure(Ftl::write_buffered_deltas)
     }
 
-    fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+    fn set_enabled<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
         if let Some(stage) = &mut ftl.delta {
             stage.is_delta_encoding_on = is_on;
         }

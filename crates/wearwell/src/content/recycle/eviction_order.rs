@@ -1,96 +1,100 @@
 //! The order of the fingerprint store: which entry is evicted first, and which is compared first.
 //!
-//! There are only 256 levels of probability, so a sorted list is not needed. Each level is a queue ordered by recency,
-//! and a bitmap finds the lowest non-empty level. An entry always enters at the recent end, so a queue is an
-//! append-only log. The entry stores a *ticket* (its position in the log). When it leaves, its position becomes blank
-//! and no other entry moves. Insert, remove and "worst entry" cost O(1) amortised and touch one position of the log.
+//! An entry (a dead page) has one of 256 levels of recycle probability (how likely its content is written again), so a
+//! sorted list is not needed. Each level is a queue ordered by recency, and a bitmap finds the lowest non-empty level.
+//! An entry always enters at the recent end, so a queue is an append-only log. The entry stores a *ticket* (its
+//! position in the log). When the entry is removed, its position becomes blank, and no other entry moves. Insert,
+//! remove and "worst entry" cost O(1) amortised and touch one position of the log.
 //!
-//! The log also makes the exact rank cheap. The rank is the paper's "number of fingerprint comparisons" if a store
-//! sorted by probability is scanned from the best entry. Blanks are counted in chunks of 256 positions, so a rank is
-//! the sum of 256 level sizes, of the chunk counts after the entry, and of one chunk: a few hundred additions over
-//! contiguous memory, on hits only. The price: a log with many blanks must be rewritten, which is done when fewer than
-//! a quarter of the positions from the oldest entry on are in use. Blanks before the oldest entry are dropped when they
-//! are half of the log.
+//! The log also makes the rank of an entry (the number of better entries) cheap. The LX-SSD paper calls it "number of
+//! fingerprint comparisons": those of a scan of the store that begins with the best entry. Blanks are counted in
+//! sections of 256 positions. So a rank is the sum of 256 level sizes, of the counts of the sections after the entry,
+//! and of one section: a few hundred additions over contiguous memory, on hits only. The price: a log with many blanks
+//! must be rewritten, which is done when fewer than a quarter of the positions from the oldest entry on are in use.
+//! Blanks before the oldest entry are dropped when they are half of the log.
 //!
-//! Invariants: within a queue, a larger ticket is more recent; the count of a chunk is its number of blanks; bit `l` of
-//! the bitmap is set exactly if level `l` has an entry.
+//! Invariants: within a queue, a larger ticket is more recent; the count of a section is its number of blanks; bit `l`
+//! of the bitmap is set exactly if level `l` has an entry.
 
 /// Number of levels (ranks by recycle probability) in the fingerprint store (index of dead pages). Level 0 is the least
 /// likely to be recycled.
 pub(super) const PROBABILITY_LEVELS: usize = 256;
 
-/// Number of positions of a level's log whose blanks (positions of removed entries) are counted together.
-const LOG_SECTION_POSITIONS: usize = 256;
+/// Number of positions in a section of the log of a probability level. Removed entries leave blank positions, which are
+/// counted by section.
+const EVICTION_LOG_SECTION_POSITIONS: usize = 256;
 /// Value in a level's log that marks the position of a removed entry (a blank).
 const BLANK_SLOT: u32 = u32::MAX;
 
-/// The entries of the fingerprint store (index of dead pages) that have one probability level, as an append-only log of
-/// store slots, oldest first.
+/// Eviction queue of one level of recycle probability: the entries of the fingerprint store (index of dead pages) with
+/// this level, as an append-only log of store slots, oldest first.
 #[derive(Clone, Debug, Default)]
-struct LevelQueue {
+struct ProbabilityLevelQueue {
     /// Slots of the entries in the order in which they were appended; [`BLANK_SLOT`] for removed entries.
     slot_log: Vec<u32>,
-    /// Number of blanks (positions of removed entries) in each section of 256 positions of the log.
-    blanks_per_log_section: Vec<u16>,
+    /// Number of blank positions (of removed entries) in each section of 256 positions of the log.
+    removed_entries_per_log_section: Vec<u16>,
     /// Index, in the log of store slots, of the oldest fingerprint-store entry that was not removed; the log's length
     /// if there is none.
     oldest_entry_index: usize,
-    /// Log position of `slot_log[0]`, a multiple of 256 (a section); wraps around. A log position (ticket) counts from
-    /// the first entry ever appended.
-    first_log_position: u32,
+    /// Log position of the entry in `slot_log[0]`. Log positions (tickets) count all entries that were ever appended,
+    /// and wrap around. The beginning of the log is dropped in sections of 256 positions, so this is a multiple of 256.
+    first_retained_log_position: u32,
 }
 
-impl LevelQueue {
+impl ProbabilityLevelQueue {
     /// Appends the entry in `slot` to the log of the probability level, and returns its ticket (log position).
     #[inline]
     fn append_slot(&mut self, slot: u32) -> u32 {
         let place = self.slot_log.len();
-        if place.is_multiple_of(LOG_SECTION_POSITIONS) {
-            self.blanks_per_log_section.push(0);
+        if place.is_multiple_of(EVICTION_LOG_SECTION_POSITIONS) {
+            self.removed_entries_per_log_section.push(0);
         }
         self.slot_log.push(slot);
-        self.first_log_position.wrapping_add(place as u32)
+        self.first_retained_log_position.wrapping_add(place as u32)
     }
 
-    /// Returns the index in `slot_log` of the log position `ticket`.
+    /// Returns the index in `slot_log` of the entry with the number `ticket`. Entries are numbered in the order in
+    /// which they were appended, from the creation of the queue on.
     #[inline]
-    fn log_index(&self, ticket: u32) -> usize {
-        ticket.wrapping_sub(self.first_log_position) as usize
+    fn slot_log_index(&self, ticket: u32) -> usize {
+        ticket.wrapping_sub(self.first_retained_log_position) as usize
     }
 
     /// Removes the entry with this ticket (log position) from the log of the probability level, and leaves a blank
     /// there.
     #[inline]
     fn remove(&mut self, ticket: u32) {
-        let place = self.log_index(ticket);
+        let place = self.slot_log_index(ticket);
         self.slot_log[place] = BLANK_SLOT;
-        self.blanks_per_log_section[place / LOG_SECTION_POSITIONS] += 1;
+        self.removed_entries_per_log_section[place / EVICTION_LOG_SECTION_POSITIONS] += 1;
         if place == self.oldest_entry_index {
             self.skip_removed_entries();
         }
     }
 
-    /// Advances `oldest_entry_index` over removed entries, and drops the beginning of the log if half of it is blank.
+    /// Advances `oldest_entry_index` over removed entries. If these are more than half of the queue's log, deletes them
+    /// from it.
     #[inline]
     fn skip_removed_entries(&mut self) {
         while self.slot_log.get(self.oldest_entry_index) == Some(&BLANK_SLOT) {
             self.oldest_entry_index += 1;
         }
-        if self.oldest_entry_index > self.slot_log.len() / 2 + LOG_SECTION_POSITIONS {
-            self.drop_leading_log_sections();
+        if self.oldest_entry_index > self.slot_log.len() / 2 + EVICTION_LOG_SECTION_POSITIONS {
+            self.free_emptied_log_sections();
         }
     }
 
-    /// Drops the leading sections (256 positions each) of a probability level's log that end before the oldest entry.
-    /// They contain only blanks (positions of removed entries).
+    /// Deletes the sections of 256 positions at the beginning of the log of a probability level that end before the
+    /// oldest entry. They hold only blanks (positions of removed entries).
     #[cold]
-    fn drop_leading_log_sections(&mut self) {
-        let chunks = self.oldest_entry_index / LOG_SECTION_POSITIONS;
-        self.blanks_per_log_section.drain(..chunks);
-        self.slot_log.drain(..chunks * LOG_SECTION_POSITIONS);
-        self.oldest_entry_index -= chunks * LOG_SECTION_POSITIONS;
-        self.first_log_position =
-            self.first_log_position.wrapping_add((chunks * LOG_SECTION_POSITIONS) as u32);
+    fn free_emptied_log_sections(&mut self) {
+        let chunks = self.oldest_entry_index / EVICTION_LOG_SECTION_POSITIONS;
+        self.removed_entries_per_log_section.drain(..chunks);
+        self.slot_log.drain(..chunks * EVICTION_LOG_SECTION_POSITIONS);
+        self.oldest_entry_index -= chunks * EVICTION_LOG_SECTION_POSITIONS;
+        self.first_retained_log_position =
+            self.first_retained_log_position.wrapping_add((chunks * EVICTION_LOG_SECTION_POSITIONS) as u32);
     }
 
     /// Returns the log of a probability level (store slots) from the oldest entry on, blanks (positions of removed
@@ -102,11 +106,11 @@ impl LevelQueue {
     /// Returns the number of entries of this probability level that are more recent than the entry with this ticket
     /// (log position).
     fn count_newer_than(&self, ticket: u32) -> u32 {
-        let place = self.log_index(ticket);
-        let chunk_end =
-            ((place / LOG_SECTION_POSITIONS + 1) * LOG_SECTION_POSITIONS).min(self.slot_log.len());
+        let place = self.slot_log_index(ticket);
+        let chunk_end = ((place / EVICTION_LOG_SECTION_POSITIONS + 1) * EVICTION_LOG_SECTION_POSITIONS)
+            .min(self.slot_log.len());
         let beside = self.slot_log[place + 1..chunk_end].iter().filter(|&&slot| slot != BLANK_SLOT).count();
-        let blanks: u32 = self.blanks_per_log_section[place / LOG_SECTION_POSITIONS + 1..]
+        let blanks: u32 = self.removed_entries_per_log_section[place / EVICTION_LOG_SECTION_POSITIONS + 1..]
             .iter()
             .map(|&count| count as u32)
             .sum();
@@ -117,7 +121,7 @@ impl LevelQueue {
     /// quarter of the positions from the oldest entry on.
     #[inline]
     fn is_log_sparse(&self, live: u32) -> bool {
-        self.slot_log.len() - self.oldest_entry_index > 4 * (live as usize + LOG_SECTION_POSITIONS)
+        self.slot_log.len() - self.oldest_entry_index > 4 * (live as usize + EVICTION_LOG_SECTION_POSITIONS)
     }
 
     /// Returns the store slots of the entries of the probability level, oldest first.
@@ -131,23 +135,24 @@ impl LevelQueue {
         // Most levels are empty.
         if live == 0
             && self.slot_log.is_empty()
-            && self.blanks_per_log_section.is_empty()
+            && self.removed_entries_per_log_section.is_empty()
             && self.oldest_entry_index == 0
         {
             return Ok(());
         }
         let blanks = |places: &[u32]| places.iter().filter(|&&slot| slot == BLANK_SLOT).count();
-        let counted = || self.slot_log.chunks(LOG_SECTION_POSITIONS).map(|chunk| blanks(chunk) as u16);
-        let chunks = self.slot_log.len().div_ceil(LOG_SECTION_POSITIONS);
-        if self.blanks_per_log_section.len() != chunks {
+        let counted =
+            || self.slot_log.chunks(EVICTION_LOG_SECTION_POSITIONS).map(|chunk| blanks(chunk) as u16);
+        let chunks = self.slot_log.len().div_ceil(EVICTION_LOG_SECTION_POSITIONS);
+        if self.removed_entries_per_log_section.len() != chunks {
             return Err(format!(
-                "the eviction order has {chunks} parts of {LOG_SECTION_POSITIONS} positions, so it must have as many \
+                "the eviction order has {chunks} parts of {EVICTION_LOG_SECTION_POSITIONS} positions, so it must have as many \
                  counters of blank positions, but has {}",
-                self.blanks_per_log_section.len()
+                self.removed_entries_per_log_section.len()
             ));
         }
         let wrong = self
-            .blanks_per_log_section
+            .removed_entries_per_log_section
             .iter()
             .zip(counted())
             .enumerate()
@@ -183,7 +188,7 @@ impl LevelQueue {
 #[derive(Clone, Debug)]
 pub(super) struct EvictionOrder {
     /// Queue of entries of each probability level.
-    level_queues: Box<[LevelQueue; PROBABILITY_LEVELS]>,
+    level_queues: Box<[ProbabilityLevelQueue; PROBABILITY_LEVELS]>,
     /// Number of entries of each probability level.
     entries_per_level: [u32; PROBABILITY_LEVELS],
     /// Bitmap of the probability levels that have an entry.
@@ -192,7 +197,7 @@ pub(super) struct EvictionOrder {
 
 impl EvictionOrder {
     pub(super) fn new() -> Self {
-        let level_queues = Box::new(std::array::from_fn(|_| LevelQueue::default()));
+        let level_queues = Box::new(std::array::from_fn(|_| ProbabilityLevelQueue::default()));
         Self {
             level_queues,
             entries_per_level: [0; PROBABILITY_LEVELS],
@@ -259,7 +264,7 @@ impl EvictionOrder {
     #[inline]
     pub(super) fn slot_of(&self, level: u8, ticket: u32) -> u32 {
         let queue = &self.level_queues[level as usize];
-        queue.slot_log.get(queue.log_index(ticket)).copied().unwrap_or(BLANK_SLOT)
+        queue.slot_log.get(queue.slot_log_index(ticket)).copied().unwrap_or(BLANK_SLOT)
     }
 
     /// Returns the slots of all entries of the fingerprint store (index of dead pages); the entry to be evicted first
@@ -279,9 +284,9 @@ impl EvictionOrder {
         1 + better + self.level_queues[level as usize].count_newer_than(ticket)
     }
 
-    /// Returns the slots of all entries of the fingerprint store (index of dead pages); the entry to be evicted last
-    /// comes first.
-    pub(super) fn slots_best_first(&self) -> impl Iterator<Item = u32> + '_ {
+    /// Returns the slots of all entries of the fingerprint store (index of dead pages). The first slot is that of the
+    /// best entry, which will be evicted last.
+    pub(super) fn slots_last_evicted_first(&self) -> impl Iterator<Item = u32> + '_ {
         self.level_queues.iter().rev().flat_map(|queue| queue.live_slots().rev())
     }
 
@@ -319,7 +324,7 @@ mod tests {
 
     impl ReferenceOrder {
         /// Returns the slots of all entries; the entry to be evicted last comes first.
-        fn slots_best_first(&self) -> Vec<u32> {
+        fn slots_last_evicted_first(&self) -> Vec<u32> {
             let mut sorted = self.0.clone();
             sorted.sort_unstable();
             sorted.into_iter().rev().map(|entry| entry.2).collect()
@@ -346,8 +351,8 @@ mod tests {
             }
             if time % 500 == 0 && !naive.0.is_empty() {
                 order.check().unwrap();
-                let sorted = naive.slots_best_first();
-                assert_eq!(order.slots_best_first().collect::<Vec<_>>(), sorted);
+                let sorted = naive.slots_last_evicted_first();
+                assert_eq!(order.slots_last_evicted_first().collect::<Vec<_>>(), sorted);
                 assert_eq!(order.first_to_evict().map(|(_, slot)| slot), sorted.last().copied());
                 assert!(order.slots_in_eviction_order().eq(sorted.iter().rev().copied()));
                 for (before, &slot) in (1..).zip(&sorted) {
@@ -356,7 +361,7 @@ mod tests {
                 }
             }
         }
-        assert!(naive.0.len() > 3 * LOG_SECTION_POSITIONS, "the queues must span several chunks");
+        assert!(naive.0.len() > 3 * EVICTION_LOG_SECTION_POSITIONS, "the queues must span several chunks");
     }
 
     #[test]
@@ -370,7 +375,7 @@ mod tests {
                 order.compact_level(5, |slot, ticket| tickets[slot as usize] = ticket);
             }
         }
-        assert!(order.level_queues[5].slot_log.len() <= 4 * (LOG_SECTION_POSITIONS + 1));
+        assert!(order.level_queues[5].slot_log.len() <= 4 * (EVICTION_LOG_SECTION_POSITIONS + 1));
         assert_eq!((order.first_to_evict(), order.rank_from_best(5, tickets[0])), (Some((5, 0)), 1));
     }
 }

@@ -76,20 +76,20 @@ struct FingerprintStoreSlot {
     fingerprint: Fingerprint,
     /// Dead page in the slot; [`Ppn::NONE`] if the slot is free.
     ppn: Ppn,
-    /// Position of the entry in the queue of entries with its probability of return; entries are evicted from the front of
-    /// these queues.
+    /// Position of the entry in the eviction queue of its level of recycle probability (how likely its content is
+    /// written again). Entries are evicted from the front of a queue.
     eviction_log_position: u32,
-    /// Value of the store's counter of level changes when the entry in the slot was inserted or last changed its
-    /// probability level. The counter wraps around.
-    level_change_stamp: u32,
+    /// Serial number of the last change of the entry's probability level (or of its insertion), counted over the whole
+    /// store. Wraps around.
+    level_change_serial_number: u32,
     /// Link of the slot. For an entry, the slot of the next entry in its hash bucket. For a duplicate (dead page with
     /// the content of an entry), the slot of the page before it in the chain of pages with equal content.
     bucket_or_duplicate_link: u32,
     /// Next slot in the chain of dead pages with equal content. The chain begins with the fingerprint-store entry; its
     /// duplicates follow.
     next_duplicate: u32,
-    /// Probability level of the entry (rank of its recycle probability, 0 to 255).
-    probability_level: u8,
+    /// Level of the entry, 0 to 255: rank of its recycle probability (how likely its content is written again).
+    recycle_probability_level: u8,
     /// Number of reads of the dead page, from which its recycle probability is computed.
     read_count: u8,
     /// Use of the slot: free, an entry, or a duplicate.
@@ -104,10 +104,10 @@ impl FingerprintStoreSlot {
         fingerprint: Fingerprint::ZERO_PAGE,
         ppn: Ppn::NONE,
         eviction_log_position: 0,
-        level_change_stamp: 0,
+        level_change_serial_number: 0,
         bucket_or_duplicate_link: NO_FINGERPRINT_STORE_SLOT,
         next_duplicate: NO_FINGERPRINT_STORE_SLOT,
-        probability_level: 0,
+        recycle_probability_level: 0,
         read_count: 0,
         slot_state: SlotState::Free,
     };
@@ -129,8 +129,9 @@ pub(super) struct FingerprintStore {
     eviction_order: EvictionOrder,
     /// Maximum number of entries; `None` means unbounded.
     max_entries: Option<u32>,
-    /// Counter of the insertions and level changes of entries, by which entries are ordered by recency; wraps around.
-    level_change_clock: u32,
+    /// Number of insertions and of changes of an entry's probability level so far, by which entries are ordered by
+    /// recency; wraps around.
+    last_level_change_serial_number: u32,
     /// Slot of the fingerprint store (index of dead pages) that the cyclic scan for pages that are too old visited last
     /// ([`FingerprintStore::advance_expiry_scan`]).
     expiry_scan_slot: u32,
@@ -147,7 +148,7 @@ impl FingerprintStore {
             entry_count: 0,
             eviction_order: EvictionOrder::new(),
             max_entries,
-            level_change_clock: 0,
+            last_level_change_serial_number: 0,
             expiry_scan_slot: 0,
         }
     }
@@ -195,16 +196,17 @@ impl FingerprintStore {
     /// Returns the probability level of the entry of the fingerprint store (index of dead pages) in `slot`; `None` for
     /// a duplicate (page with the content of an entry), which has no level.
     #[inline]
-    pub(super) fn probability_level(&self, slot: u32) -> Option<u8> {
-        let FingerprintStoreSlot { slot_state: standing, probability_level, .. } = self.slots[slot as usize];
-        (standing == SlotState::Entry).then_some(probability_level)
+    pub(super) fn recycle_probability_level(&self, slot: u32) -> Option<u8> {
+        let FingerprintStoreSlot { slot_state: standing, recycle_probability_level, .. } =
+            self.slots[slot as usize];
+        (standing == SlotState::Entry).then_some(recycle_probability_level)
     }
 
     /// Returns the rank of the entry in `slot` in the eviction order of the fingerprint store (index of dead pages), 1
     /// being the last to be evicted.
     pub(super) fn rank_from_best(&self, slot: u32) -> u32 {
         let slot = &self.slots[slot as usize];
-        self.eviction_order.rank_from_best(slot.probability_level, slot.eviction_log_position)
+        self.eviction_order.rank_from_best(slot.recycle_probability_level, slot.eviction_log_position)
     }
 
     /// Advances the cyclic scan for pages that are too old to the next slot of the fingerprint store. Returns the dead
@@ -218,7 +220,7 @@ impl FingerprintStore {
 
     /// Returns all entries of the fingerprint store (index of dead pages); the entry to be evicted last comes first.
     pub(super) fn entries(&self) -> impl Iterator<Item = DeadPageCandidate> + '_ {
-        self.eviction_order.slots_best_first().map(|slot| self.page_in_slot(slot))
+        self.eviction_order.slots_last_evicted_first().map(|slot| self.page_in_slot(slot))
     }
 
     /// Offers to the fingerprint store a dead page whose content has no entry yet. If the store has room, inserts the
@@ -251,9 +253,10 @@ impl FingerprintStore {
         self.max_entries.is_some_and(|capacity| self.len() >= capacity)
     }
 
-    /// Returns whether the fingerprint store (index of dead pages) would insert a dead page of probability level
-    /// `level` whose content has no entry yet. It would if it has room, or if its lowest entry has at most this level.
-    pub(super) fn accepts_probability_level(&self, level: u8) -> bool {
+    /// Returns whether the fingerprint store (index of dead pages) would insert a dead page whose recycle probability
+    /// has the rank `level`, and whose content has no entry yet. It would if it has room, or if its lowest entry has at
+    /// most this level.
+    pub(super) fn accepts_page_of_probability_level(&self, level: u8) -> bool {
         !self.is_full() || self.eviction_order.first_to_evict().is_some_and(|(worst, _)| worst <= level)
     }
 
@@ -300,7 +303,7 @@ impl FingerprintStore {
     /// is there already. A duplicate (page with the content of an entry) has no level and does not change.
     #[inline]
     pub(super) fn set_probability_level(&mut self, slot: u32, level: u8) {
-        let FingerprintStoreSlot { slot_state: standing, probability_level: current, .. } =
+        let FingerprintStoreSlot { slot_state: standing, recycle_probability_level: current, .. } =
             self.slots[slot as usize];
         if standing == SlotState::Entry && current != level {
             self.remove_from_eviction_order(slot);
@@ -312,7 +315,7 @@ impl FingerprintStore {
     /// level, so that it is evicted later.
     pub(super) fn make_most_recent(&mut self, slot: u32) {
         self.remove_from_eviction_order(slot);
-        self.add_to_eviction_order(slot, self.slots[slot as usize].probability_level);
+        self.add_to_eviction_order(slot, self.slots[slot as usize].recycle_probability_level);
     }
 
     /// Sets the read count of the entry of the fingerprint store (index of dead pages) in `slot` to `read_count` and
@@ -330,7 +333,7 @@ impl FingerprintStore {
 
     /// Removes the dead page in `slot` from the fingerprint store. If it was an entry with a duplicate (page of equal
     /// content), look-ups of the content find the duplicate afterwards, and its slot is returned. The caller must call
-    /// [`FingerprintStore::add_to_eviction_order`] for that slot; until then it has no level.
+    /// [`FingerprintStore::add_to_eviction_order`] for that slot; until then it is in no eviction queue.
     #[inline]
     pub(super) fn remove_dead_page(&mut self, history: &mut DeadPageLists, slot: u32) -> Option<u32> {
         let FingerprintStoreSlot {
@@ -360,10 +363,10 @@ impl FingerprintStore {
     pub(super) fn add_to_eviction_order(&mut self, slot: u32, level: u8) {
         let ticket = self.eviction_order.push(level, slot);
         let entry = &mut self.slots[slot as usize];
-        (entry.probability_level, entry.eviction_log_position, entry.level_change_stamp) =
-            (level, ticket, self.level_change_clock);
+        (entry.recycle_probability_level, entry.eviction_log_position, entry.level_change_serial_number) =
+            (level, ticket, self.last_level_change_serial_number);
         entry.slot_state = SlotState::Entry;
-        self.level_change_clock = self.level_change_clock.wrapping_add(1);
+        self.last_level_change_serial_number = self.last_level_change_serial_number.wrapping_add(1);
     }
 
     /// Reads the slots `slots` of the fingerprint store and their positions in the eviction order, which a change of
@@ -371,9 +374,9 @@ impl FingerprintStore {
     pub(super) fn prefetch_eviction_order_positions(&self, slots: &[u32]) {
         load_into_cpu_cache(slots.iter().map(|&slot| self.slots[slot as usize].eviction_log_position.into()));
         load_into_cpu_cache(slots.iter().map(|&slot| {
-            let FingerprintStoreSlot { probability_level, eviction_log_position: ticket, .. } =
+            let FingerprintStoreSlot { recycle_probability_level, eviction_log_position: ticket, .. } =
                 self.slots[slot as usize];
-            self.eviction_order.slot_of(probability_level, ticket).into()
+            self.eviction_order.slot_of(recycle_probability_level, ticket).into()
         }));
     }
 
@@ -397,7 +400,7 @@ impl FingerprintStore {
 
     /// Prefetches the entries of the fingerprint store that will be evicted when `count` dead pages are inserted, so
     /// that the cache misses overlap. These entries are contiguous in the eviction order. Returns their pages.
-    pub(super) fn prefetch_evictions(
+    pub(super) fn prefetch_entries_to_evict(
         &self,
         history: &DeadPageLists,
         count: usize,
@@ -435,14 +438,17 @@ impl FingerprintStore {
         if capacity.is_some() {
             self.drop_duplicates(history);
         }
-        let mut entries: Vec<u32> = self.eviction_order.slots_best_first().collect();
+        let mut entries: Vec<u32> = self.eviction_order.slots_last_evicted_first().collect();
         entries.sort_unstable_by_key(|&slot| {
-            u32::MAX - self.level_change_clock.wrapping_sub(self.slots[slot as usize].level_change_stamp)
+            u32::MAX
+                - self
+                    .last_level_change_serial_number
+                    .wrapping_sub(self.slots[slot as usize].level_change_serial_number)
         });
         self.eviction_order = EvictionOrder::new();
         for slot in entries {
             let level = level_of(history, self.page_in_slot(slot));
-            self.slots[slot as usize].probability_level = level;
+            self.slots[slot as usize].recycle_probability_level = level;
             self.slots[slot as usize].eviction_log_position = self.eviction_order.push(level, slot);
         }
         self.max_entries = capacity;
@@ -477,10 +483,10 @@ impl FingerprintStore {
     /// Removes the entry in `slot` of the fingerprint store from the eviction order.
     #[inline]
     fn remove_from_eviction_order(&mut self, slot: u32) {
-        let FingerprintStoreSlot { probability_level, eviction_log_position: ticket, .. } =
+        let FingerprintStoreSlot { recycle_probability_level, eviction_log_position: ticket, .. } =
             self.slots[slot as usize];
-        if self.eviction_order.remove(probability_level, ticket) {
-            self.compact_eviction_order_level(probability_level);
+        if self.eviction_order.remove(recycle_probability_level, ticket) {
+            self.compact_eviction_order_level(recycle_probability_level);
         }
     }
 
@@ -500,8 +506,8 @@ impl FingerprintStore {
         })
     }
 
-    /// Stores the dead page `candidate` in the unused slot `slot` of the fingerprint store. The page counts as a
-    /// duplicate (without a level) until [`FingerprintStore::add_to_eviction_order`] makes it an entry.
+    /// Stores the dead page `candidate` in the unused slot `slot` of the fingerprint store. The slot is marked as a
+    /// duplicate, which is in no eviction queue, until [`FingerprintStore::add_to_eviction_order`] makes it an entry.
     #[inline]
     fn fill_slot(&mut self, history: &mut DeadPageLists, slot: u32, candidate: DeadPageCandidate) {
         let DeadPageCandidate { ppn, fingerprint, read_count } = candidate;
@@ -618,7 +624,7 @@ impl FingerprintStore {
                 counts[0], counts[1]
             ));
         }
-        let entries: Vec<u32> = self.eviction_order.slots_best_first().collect();
+        let entries: Vec<u32> = self.eviction_order.slots_last_evicted_first().collect();
         if entries.len() != self.len() as usize || self.max_entries.is_some_and(|c| self.len() > c) {
             return Err(format!(
                 "the fingerprint store has {} entries in its eviction order and {} in its index by content, which \
@@ -657,8 +663,9 @@ impl FingerprintStore {
         slot: u32,
         level_of: impl Fn(DeadPageCandidate) -> Option<u8>,
     ) -> Result<(), String> {
-        let FingerprintStoreSlot { ppn, fingerprint, probability_level, slot_state: standing, .. } =
-            self.slots[slot as usize];
+        let FingerprintStoreSlot {
+            ppn, fingerprint, recycle_probability_level, slot_state: standing, ..
+        } = self.slots[slot as usize];
         if standing != SlotState::Entry {
             let marked = if standing == SlotState::Free { "free" } else { "a further page of equal content" };
             return Err(format!(
@@ -675,9 +682,9 @@ impl FingerprintStore {
             ));
         }
         let expected = level_of(self.page_in_slot(slot));
-        if expected != Some(probability_level) {
+        if expected != Some(recycle_probability_level) {
             return Err(format!(
-                "flash page {ppn} is on probability level {probability_level} of the fingerprint store, but must be \
+                "flash page {ppn} is on probability level {recycle_probability_level} of the fingerprint store, but must be \
                  on {}",
                 expected.map_or_else(
                     || "none, because it is not recorded as dead (invalid)".to_owned(),

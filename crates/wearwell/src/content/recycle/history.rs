@@ -2,25 +2,26 @@
 //!
 //! There is one list per logical page, newest first, linked through the physical pages. A page is in at most one list,
 //! so a 4-byte link per physical page holds every history without allocation. The list begins with the valid page, as
-//! in the paper. The link of the valid page names the newest dead page; the link of a dead page names the next newer
-//! one, up to the valid page. There is no table of heads by logical page, which would cost 3.5 bytes per page and one
-//! more cache miss for every page that dies: the caller that writes, moves or erases a page knows its list already. The
-//! price: when a valid page with dead versions is copied, the link of the newest of them must be updated, and a caller
-//! that has only the logical page must look up its valid page in the map. A trimmed logical page has no valid page; the
-//! heads of such lists are in a hash map. If other mechanisms place content as well, a valid page may have several
-//! owners, or a logical page no page of its own ([`HeadStorage::InHashMap`]): then the heads of all lists are in that
-//! map.
+//! in the paper. Its links form a ring: the valid page names the newest dead page, and each dead page names the next
+//! newer page; for the newest, this is the valid page. There is no table of heads by logical page, which would cost 3.5
+//! bytes per page and one more cache miss for every page that dies: the caller that writes, moves or erases a page
+//! knows its list already. The price: when a valid page with dead versions is copied, the link of the newest of them
+//! must be updated, and a caller that has only the logical page must look up its valid page in the map. A trimmed
+//! logical page has no valid page; the heads of such lists are in a hash map. If other mechanisms place content as
+//! well, a valid page may have several owners, or a logical page no page of its own ([`ListHeadStorage::InHashMap`]):
+//! then the heads of all lists are in that map.
 //!
-//! Positions count dead pages only, as the paper's version formula does.
+//! The position of a dead page in its list is its number of newer dead pages; the valid page is not counted. The
+//! paper's formula for the recycle probability uses this number.
 //!
 //! Dead pages are as few as the spare space, and nearly all of them are the only dead page of their logical page. So
 //! links to the next older page, which are needed to remove a page from the middle of a list at once, are in a sparse
 //! table, and one bit per page tells whether the page has one.
 //!
 //! A dead page may also have a *slot* in the fingerprint store, and each change of a page looks up its slot. A hash
-//! index for that cost two cache misses per look-up; four more bytes per page would break the memory goal. So the slot
-//! number replaces the page's link, which is moved to an array indexed by slot, and one bit per page marks this. That
-//! costs no memory per page beyond the bit, and the slot is on a cache line that is needed anyway.
+//! index for that cost two cache misses per look-up; four more bytes per page would nearly double the memory. So the
+//! slot number replaces the page's link, which is moved to an array indexed by slot, and one bit per page marks this.
+//! That costs no memory per page beyond the bit, and the slot is on a cache line that is needed anyway.
 //!
 //! If the history is that of the fingerprint store alone, only entries of the store are in lists, and the other dead
 //! pages count as no versions.
@@ -51,10 +52,10 @@ pub(super) const MAX_LINKABLE_PAGES: u64 = END_OF_LIST as u64;
 /// Where the head (the newest dead page) of each logical page's list of dead pages is stored: in the link of its valid
 /// page, or in a hash map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum HeadStorage {
-    /// The list link of the logical page's valid page names the head. Requires that a valid page belongs to one logical
-    /// page only.
-    AtValidPages,
+pub(super) enum ListHeadStorage {
+    /// The link field of the logical page's valid physical page names the newest dead page (the head of the list).
+    /// Requires that a valid page belongs to one logical page only.
+    InLinksOfValidPages,
     /// A hash map by logical page holds the first dead page (the head) of the list of each logical page. The price: 10
     /// to 20 bytes per list, and a look-up for every page that is invalidated.
     InHashMap,
@@ -64,22 +65,22 @@ pub(super) enum HeadStorage {
 #[derive(Clone, Debug)]
 pub(super) struct DeadPageLists {
     /// Where the newest dead page of each logical page is stored: in a link of its valid page, or in a hash map.
-    head_storage: HeadStorage,
-    /// List link of each physical page. The link of a valid page is the newest dead page of its logical page; the link
-    /// of a dead page is the next newer page of the list. For a dead page with a slot in the fingerprint store, this is
-    /// the slot number, and `newer_links_by_slot` holds the link.
-    newer_links_or_slots: DenseTable<u32>,
+    list_head_storage: ListHeadStorage,
+    /// One number per physical page. For a valid page, the newest dead page of its logical page. For a dead page, the
+    /// next newer page in its list. For a dead page with a slot in the fingerprint store, the slot number;
+    /// `newer_links_by_slot` then has the link.
+    newer_links_or_fingerprint_slots: DenseTable<u32>,
     /// For each dead page, the next older dead page of the same logical page, if there is one.
     older_links: SparseTable<Ppn>,
     /// Newest dead page of each logical page whose list of dead pages does not begin at a valid page: of each trimmed
-    /// logical page, or with [`HeadStorage::InHashMap`] of each logical page with dead pages.
+    /// logical page, or with [`ListHeadStorage::InHashMap`] of each logical page with dead pages.
     heads_by_lpn: HashMap<Lpn, Ppn, FxBuildHasher>,
-    /// Set of the dead (invalid, not erased) pages. They are exactly the pages in lists.
+    /// Set of the dead (invalid, not erased) pages. They are exactly the pages in the lists of the logical pages.
     dead_page_set: PageSet,
     /// Set of the dead pages that have a slot in the fingerprint store (index of dead pages by content).
     pages_in_fingerprint_store: PageSet,
-    /// List links of the dead pages that have a slot in the fingerprint store (index of dead pages), by slot. For these
-    /// pages, `newer_links_or_slots` holds the slot number instead of the link.
+    /// Links to the next newer page in the list of a logical page, for dead pages with a slot in the fingerprint store
+    /// (index of dead pages), by slot. For these pages, `newer_links_or_fingerprint_slots` holds the slot number.
     newer_links_by_slot: Vec<u32>,
     /// Number of dead (invalid, not erased) pages in all lists.
     dead_page_count: u64,
@@ -91,10 +92,10 @@ impl DeadPageLists {
     /// Creates empty lists of dead pages. Memory: 4 bytes and 3 bits per physical page, 4 bytes per slot of the
     /// fingerprint store, 10 to 20 bytes per dead page that has an older one, and 10 to 20 bytes per logical page whose
     /// list has no valid page.
-    pub(super) fn new(head_storage: HeadStorage, physical_pages: usize, logical_pages: u32) -> Self {
+    pub(super) fn new(list_head_storage: ListHeadStorage, physical_pages: usize, logical_pages: u32) -> Self {
         Self {
-            head_storage,
-            newer_links_or_slots: DenseTable::filled(physical_pages, END_OF_LIST),
+            list_head_storage,
+            newer_links_or_fingerprint_slots: DenseTable::filled(physical_pages, END_OF_LIST),
             older_links: SparseTable::new(physical_pages),
             heads_by_lpn: HashMap::default(),
             dead_page_set: PageSet::new(physical_pages as u64),
@@ -112,7 +113,7 @@ impl DeadPageLists {
 
     /// Returns the number of physical pages of the device.
     pub(super) fn physical_pages(&self) -> u32 {
-        self.newer_links_or_slots.len() as u32
+        self.newer_links_or_fingerprint_slots.len() as u32
     }
 
     /// Returns the number of dead (invalid, not erased) pages in the lists.
@@ -126,18 +127,18 @@ impl DeadPageLists {
         self.dead_page_set.contains(ppn)
     }
 
-    /// Returns where the head of each logical page's list of dead pages is stored: in the list link of its valid page,
-    /// or in a hash map by logical page.
-    pub(super) fn head_storage(&self) -> HeadStorage {
-        self.head_storage
+    /// Returns where the heads of the lists of dead pages are stored: in the links of valid pages, or in a hash map by
+    /// logical page.
+    pub(super) fn list_head_storage(&self) -> ListHeadStorage {
+        self.list_head_storage
     }
 
     /// Returns the newest dead page of the logical page whose valid page is `valid`. `None` if it has no dead page, or
     /// if lists of dead pages do not begin at valid pages but in a hash map by LPN.
     #[inline]
     pub(super) fn newest_dead_linked_from(&self, valid: Ppn) -> Option<Ppn> {
-        if self.head_storage == HeadStorage::AtValidPages {
-            linked_page(self.newer_links_or_slots.get(valid.index()))
+        if self.list_head_storage == ListHeadStorage::InLinksOfValidPages {
+            linked_page(self.newer_links_or_fingerprint_slots.get(valid.index()))
         } else {
             None
         }
@@ -146,7 +147,7 @@ impl DeadPageLists {
     /// Returns the newest dead page of `lpn`; `None` if it has none. `valid` is the valid page of `lpn` (`None` if it
     /// is unmapped).
     pub(super) fn newest_dead_of(&self, lpn: Lpn, valid: Option<Ppn>) -> Option<Ppn> {
-        match valid.filter(|_| self.head_storage == HeadStorage::AtValidPages) {
+        match valid.filter(|_| self.list_head_storage == ListHeadStorage::InLinksOfValidPages) {
             Some(valid) => self.newest_dead_linked_from(valid),
             None => self.heads_by_lpn.get(&lpn).copied(),
         }
@@ -163,7 +164,7 @@ impl DeadPageLists {
     /// just after `ppn`, or the valid page. `None` if there is neither.
     #[inline]
     pub(super) fn next_newer(&self, ppn: Ppn) -> Option<Ppn> {
-        let link = self.newer_links_or_slots.get(ppn.index());
+        let link = self.newer_links_or_fingerprint_slots.get(ppn.index());
         linked_page(if self.pages_in_fingerprint_store.contains(ppn) {
             self.newer_links_by_slot[link as usize]
         } else {
@@ -177,7 +178,7 @@ impl DeadPageLists {
         let bits =
             |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.pages_in_fingerprint_store.contains(ppn));
         load_into_cpu_cache(ppns.clone().map(bits));
-        load_into_cpu_cache(ppns.map(|ppn| self.newer_links_or_slots.get(ppn.index()).into()));
+        load_into_cpu_cache(ppns.map(|ppn| self.newer_links_or_fingerprint_slots.get(ppn.index()).into()));
     }
 
     /// Reads the links of the dead pages `ppns` to the next older ones, so that their cache misses overlap.
@@ -188,7 +189,7 @@ impl DeadPageLists {
     /// Reads the heads of the lists of these logical pages, if a hash map holds the heads of all lists, so that their
     /// cache misses overlap.
     pub(super) fn prefetch_heads_by_lpn(&self, lpns: &[Lpn]) {
-        if self.head_storage == HeadStorage::InHashMap {
+        if self.list_head_storage == ListHeadStorage::InHashMap {
             let head = |lpn| self.heads_by_lpn.get(lpn).map_or(0, |ppn| ppn.0.into());
             load_into_cpu_cache(lpns.iter().map(head));
         }
@@ -208,7 +209,9 @@ impl DeadPageLists {
     /// Returns the slot of the dead page `ppn` in the fingerprint store; `None` if it has none.
     #[inline]
     pub(super) fn fingerprint_slot(&self, ppn: Ppn) -> Option<u32> {
-        self.pages_in_fingerprint_store.contains(ppn).then(|| self.newer_links_or_slots.get(ppn.index()))
+        self.pages_in_fingerprint_store
+            .contains(ppn)
+            .then(|| self.newer_links_or_fingerprint_slots.get(ppn.index()))
     }
 
     /// Assigns `slot` of the fingerprint store to the dead page `ppn`. In the table of links the slot number replaces
@@ -220,15 +223,16 @@ impl DeadPageLists {
             "page {ppn} cannot take slot {slot}"
         );
         if self.newer_links_by_slot.len() <= slot as usize {
-            self.extend_newer_links_by_slot(slot);
+            self.grow_newer_links_to_slot(slot);
         }
-        self.newer_links_by_slot[slot as usize] = self.newer_links_or_slots.replace(ppn.index(), slot);
+        self.newer_links_by_slot[slot as usize] =
+            self.newer_links_or_fingerprint_slots.replace(ppn.index(), slot);
         self.pages_in_fingerprint_store.insert(ppn);
     }
 
-    /// Extends the table of list links by slot so that it has an element for `slot`.
+    /// Extends `newer_links_by_slot`, the table of list links by slot number, so that it has an element for `slot`.
     #[cold]
-    fn extend_newer_links_by_slot(&mut self, slot: u32) {
+    fn grow_newer_links_to_slot(&mut self, slot: u32) {
         self.newer_links_by_slot.resize(slot as usize + 1, END_OF_LIST);
     }
 
@@ -236,8 +240,8 @@ impl DeadPageLists {
     /// the slot number had replaced.
     #[inline]
     pub(super) fn unassign_fingerprint_slot(&mut self, ppn: Ppn) {
-        let slot = self.newer_links_or_slots.get(ppn.index());
-        self.newer_links_or_slots.set(ppn.index(), self.newer_links_by_slot[slot as usize]);
+        let slot = self.newer_links_or_fingerprint_slots.get(ppn.index());
+        self.newer_links_or_fingerprint_slots.set(ppn.index(), self.newer_links_by_slot[slot as usize]);
         self.pages_in_fingerprint_store.remove(ppn);
     }
 
@@ -265,9 +269,9 @@ impl DeadPageLists {
     #[inline]
     fn set_link_to_newer_page(&mut self, ppn: Ppn, newer: u32) {
         if self.pages_in_fingerprint_store.contains(ppn) {
-            self.newer_links_by_slot[self.newer_links_or_slots.get(ppn.index()) as usize] = newer;
+            self.newer_links_by_slot[self.newer_links_or_fingerprint_slots.get(ppn.index()) as usize] = newer;
         } else {
-            self.newer_links_or_slots.set(ppn.index(), newer);
+            self.newer_links_or_fingerprint_slots.set(ppn.index(), newer);
         }
     }
 
@@ -275,21 +279,21 @@ impl DeadPageLists {
     /// page before, the caller must invalidate that page next.
     #[inline]
     pub(super) fn set_valid_page(&mut self, lpn: Lpn, ppn: Ppn) {
-        if self.head_storage == HeadStorage::InHashMap {
+        if self.list_head_storage == ListHeadStorage::InHashMap {
             return;
         }
-        self.newer_links_or_slots.set(ppn.index(), END_OF_LIST);
+        self.newer_links_or_fingerprint_slots.set(ppn.index(), END_OF_LIST);
         if !self.heads_by_lpn.is_empty()
             && let Some(newest) = self.heads_by_lpn.remove(&lpn)
         {
-            self.link_valid_to_newest(ppn, newest);
+            self.link_valid_page_to_newest_dead(ppn, newest);
         }
     }
 
     /// Links the valid page `valid` with `newest`, the newest dead page of its logical page.
     #[inline]
-    fn link_valid_to_newest(&mut self, valid: Ppn, newest: Ppn) {
-        self.newer_links_or_slots.set(valid.index(), newest.0);
+    fn link_valid_page_to_newest_dead(&mut self, valid: Ppn, newest: Ppn) {
+        self.newer_links_or_fingerprint_slots.set(valid.index(), newest.0);
         self.set_link_to_newer_page(newest, valid.0);
     }
 
@@ -299,7 +303,7 @@ impl DeadPageLists {
     pub(super) fn push_dead(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) -> Option<Ppn> {
         assert!(self.dead_page_set.insert_if_absent(ppn), "page {ppn} of logical page {lpn} dies twice");
         self.dead_page_count += 1;
-        if self.head_storage == HeadStorage::InHashMap {
+        if self.list_head_storage == ListHeadStorage::InHashMap {
             return self.push_at_head(lpn, ppn);
         }
         let older = self.newest_dead_linked_from(ppn);
@@ -307,18 +311,19 @@ impl DeadPageLists {
             self.older_links.insert(ppn, older);
         }
         if let Some(successor) = successor {
-            self.link_valid_to_newest(successor, ppn);
+            self.link_valid_page_to_newest_dead(successor, ppn);
         } else {
             self.insert_head_by_lpn(lpn, ppn);
         }
         older
     }
 
-    /// Detaches `ppn`, the former valid page of `lpn`, from the list of dead pages of `lpn` without adding it. The list
-    /// then begins at `successor`, the new valid page, or in the hash map if there is none.
+    /// Removes `ppn`, the former valid page of `lpn`, from the beginning of the list of dead pages of `lpn`, without
+    /// making it a dead page of the list. The list then begins at `successor`, the new valid page; without one, the
+    /// hash map stores its first dead page.
     pub(super) fn detach_valid_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         match (self.newest_dead_linked_from(ppn), successor) {
-            (Some(newest), Some(successor)) => self.link_valid_to_newest(successor, newest),
+            (Some(newest), Some(successor)) => self.link_valid_page_to_newest_dead(successor, newest),
             (Some(newest), None) => {
                 self.insert_head_by_lpn(lpn, newest);
             }
@@ -338,8 +343,8 @@ impl DeadPageLists {
         older
     }
 
-    /// Stores `newest` in the hash map as the head of the list of dead pages of `lpn`: the list has no valid page to
-    /// begin at. Returns the head that the map had before.
+    /// Stores `newest` in the hash map as the head of the list of dead pages of `lpn`, because the logical page has no
+    /// valid flash page at which the list could begin. Returns the head that the map had before.
     #[cold]
     fn insert_head_by_lpn(&mut self, lpn: Lpn, newest: Ppn) -> Option<Ppn> {
         self.set_link_to_newer_page(newest, END_OF_LIST);
@@ -358,13 +363,15 @@ impl DeadPageLists {
             self.dead_page_set.remove(ppn),
             "page {ppn} is not dead and cannot leave the list of logical page {lpn}"
         );
-        let (newer, older) =
-            (linked_page(self.newer_links_or_slots.get(ppn.index())), self.older_links.remove(ppn));
+        let (newer, older) = (
+            linked_page(self.newer_links_or_fingerprint_slots.get(ppn.index())),
+            self.older_links.remove(ppn),
+        );
         match (newer, older) {
             (None, _) => self.remove_head_by_lpn(lpn, ppn, older),
             (Some(newer), _) if self.is_dead(newer) => self.link_dead_neighbours(newer, older),
-            (Some(valid), Some(older)) => self.link_valid_to_newest(valid, older),
-            (Some(valid), None) => self.newer_links_or_slots.set(valid.index(), END_OF_LIST),
+            (Some(valid), Some(older)) => self.link_valid_page_to_newest_dead(valid, older),
+            (Some(valid), None) => self.newer_links_or_fingerprint_slots.set(valid.index(), END_OF_LIST),
         }
         self.dead_page_count -= 1;
     }
@@ -397,7 +404,7 @@ impl DeadPageLists {
     /// Moves the heads of the lists of dead pages from the valid pages `from` to their GC copies `to`.
     #[inline]
     pub(super) fn relocate_heads(&mut self, from: &[Ppn], to: &[Ppn]) {
-        if self.head_storage == HeadStorage::InHashMap {
+        if self.list_head_storage == ListHeadStorage::InHashMap {
             return;
         }
         for (from, to) in from.chunks(HOST_WRITES_PER_PREFETCH).zip(to.chunks(HOST_WRITES_PER_PREFETCH)) {
@@ -406,8 +413,8 @@ impl DeadPageLists {
             self.prefetch_links(newest.iter().copied());
             for (&from, &to) in from.iter().zip(to) {
                 match self.newest_dead_linked_from(from) {
-                    Some(newest) => self.link_valid_to_newest(to, newest),
-                    None => self.newer_links_or_slots.set(to.index(), END_OF_LIST),
+                    Some(newest) => self.link_valid_page_to_newest_dead(to, newest),
+                    None => self.newer_links_or_fingerprint_slots.set(to.index(), END_OF_LIST),
                 }
             }
         }
@@ -423,13 +430,13 @@ impl DeadPageLists {
         (0..self.physical_pages()).map(Ppn).filter(|&ppn| self.is_dead(ppn))
     }
 
-    /// Checks every list of dead pages. `map` returns the valid page of a logical page. Returns, for each physical
+    /// Audits every list of dead pages. `map` returns the valid page of a logical page. Returns, for each physical
     /// page, the logical page in whose list it is; or the first violation, as a sentence.
     pub(super) fn check(&self, map: impl Fn(Lpn) -> Option<Ppn>) -> Result<Vec<Option<Lpn>>, String> {
-        let mut owners = vec![None; self.newer_links_or_slots.len()];
+        let mut owners = vec![None; self.newer_links_or_fingerprint_slots.len()];
         let (mut listed, mut lists, mut orphaned) = (0, 0, 0);
         for lpn in (0..self.logical_pages).map(Lpn) {
-            let valid = map(lpn).filter(|_| self.head_storage == HeadStorage::AtValidPages);
+            let valid = map(lpn).filter(|_| self.list_head_storage == ListHeadStorage::InLinksOfValidPages);
             let length = self.check_list(lpn, valid, &mut owners)?;
             listed += length;
             lists += u64::from(length > 0);
@@ -439,7 +446,7 @@ impl DeadPageLists {
             return Err(format!(
                 "the number of lists of dead (invalid) pages{} is {orphaned}, so the table of list heads by logical \
                  page must have as many, but has {}",
-                if self.head_storage == HeadStorage::AtValidPages {
+                if self.list_head_storage == ListHeadStorage::InLinksOfValidPages {
                     " of logical pages without a valid page"
                 } else {
                     ""
@@ -447,7 +454,7 @@ impl DeadPageLists {
                 self.heads_by_lpn.len()
             ));
         }
-        let older = self.older_links.marked_page_and_value_counts();
+        let older = self.older_links.marked_page_count_and_value_count();
         if older.map(|older| lists + older) != [listed; 2] {
             return Err(format!(
                 "{lists} lists have {listed} dead (invalid) pages, so that {} must have a link to an older page, but \
@@ -517,7 +524,7 @@ mod tests {
     /// Returns a history of dead pages after logical page `lpn` was written to the physical pages 0 to `pages - 1` in
     /// turn, so that all but the last are dead.
     fn history_of_overwrites(pages: u32, lpn: u32) -> DeadPageLists {
-        let mut history = DeadPageLists::new(HeadStorage::AtValidPages, pages as usize, 2);
+        let mut history = DeadPageLists::new(ListHeadStorage::InLinksOfValidPages, pages as usize, 2);
         history.set_valid_page(Lpn(lpn), Ppn(0));
         (1..pages).for_each(|p| overwrite_with_page(&mut history, lpn, p));
         history
@@ -549,8 +556,8 @@ mod tests {
     }
 
     #[test]
-    fn store_slots_and_list_links_of_a_dead_page_share_memory_without_loss() {
-        let mut history = DeadPageLists::new(HeadStorage::AtValidPages, 5, 1);
+    fn fingerprint_slots_and_list_links_of_a_dead_page_share_memory_without_loss() {
+        let mut history = DeadPageLists::new(ListHeadStorage::InLinksOfValidPages, 5, 1);
         history.set_valid_page(Lpn(0), Ppn(0));
         overwrite_with_page(&mut history, 0, 1);
         history.assign_fingerprint_slot(Ppn(0), 7);
@@ -571,7 +578,7 @@ mod tests {
 
     /// The number of newer dead versions of a dead page is counted up to 15.
     #[test]
-    fn version_positions_of_dead_pages_stop_at_15() {
+    fn newer_versions_of_a_dead_page_are_counted_up_to_15() {
         let history = history_of_overwrites(21, 0);
         assert_eq!(
             [19, 18, 5, 4, 3, 0].map(|p| history.capped_newer_version_count(Ppn(p))),
@@ -581,7 +588,7 @@ mod tests {
 
     #[test]
     fn a_list_of_dead_pages_continues_after_a_trim_and_follows_a_gc_copy() {
-        let mut history = DeadPageLists::new(HeadStorage::AtValidPages, 4, 1);
+        let mut history = DeadPageLists::new(ListHeadStorage::InLinksOfValidPages, 4, 1);
         history.set_valid_page(Lpn(0), Ppn(0));
         assert_eq!(history.push_dead(Lpn(0), Ppn(0), None), None);
         history.check(|_| None).unwrap();
@@ -594,8 +601,8 @@ mod tests {
     /// Invalidates physical pages 0 and 2 of logical page 0 and physical page 1 of logical page 1, while the valid
     /// pages are arbitrary.
     #[test]
-    fn dead_page_lists_with_heads_in_the_hash_map_need_no_valid_page() {
-        let mut history = DeadPageLists::new(HeadStorage::InHashMap, 4, 2);
+    fn dead_page_lists_with_heads_in_the_hash_map_ignore_the_valid_page() {
+        let mut history = DeadPageLists::new(ListHeadStorage::InHashMap, 4, 2);
         (0..3).for_each(|p| history.set_valid_page(Lpn(0), Ppn(p)));
         assert_eq!(history.push_dead(Lpn(0), Ppn(0), Some(Ppn(3))), None);
         history.assign_fingerprint_slot(Ppn(0), 1);
@@ -622,7 +629,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "page 0 is not the head of the list of dead pages of logical page 1")]
     fn removing_a_dead_page_from_another_logical_pages_history_panics() {
-        let mut history = DeadPageLists::new(HeadStorage::AtValidPages, 2, 2);
+        let mut history = DeadPageLists::new(ListHeadStorage::InLinksOfValidPages, 2, 2);
         history.push_dead(Lpn(0), Ppn(0), None);
         history.remove_dead(Lpn(1), Ppn(0));
     }

@@ -14,18 +14,20 @@
 //!    equal to a valid page is not a hit. On a hit: [`Recycler::revive_page`]; otherwise program a page and call
 //!    [`Recycler::record_page_programmed`]. Then [`Recycler::record_page_invalidated`] for the previous page, if there
 //!    was one, with the new one as its successor.
-//! 2. After a hit, fast loading: [`Recycler::raise_or_append_neighbour_pages`] of the page's former owner, one
-//!    spare-area read and one [`Recycler::offer_fast_loaded_page`] for each page returned. No page may die, be revived
-//!    or be erased in between.
+//! 2. After a hit, fast loading: [`Recycler::promote_or_append_dead_pages_of_neighbours`] of the page's former owner,
+//!    one spare-area read and one [`Recycler::offer_neighbour_page_to_fingerprint_store`] for each page returned. No
+//!    page may die, be revived or be erased in between.
 //! 3. Trim: [`Recycler::record_page_invalidated`] without a successor. The page stays in its list and can be recycled.
 //! 4. Host read: [`Recycler::count_read`] for the valid page that was read.
 //! 5. GC: [`Recycler::record_page_moved`] for each copied valid page; [`Recycler::record_block_erased`] (or
 //!    [`Recycler::record_page_erased`] for *every* page) before the block can be programmed again. If GC is
 //!    interruptible, a dead page of the victim may be revived between two copies and is then valid: validity must be
 //!    queried per page, not once per block.
-//! 6. Power failure: [`Recycler::clear_fingerprint_store_after_power_loss`], then [`Recycler::pages_to_reload`] and one
-//!    [`Recycler::load_dead_page_after_restart`] each, then [`Recycler::remove_unloaded_pages_from_history`].
-//! 7. After 1, 2 and 6, and whenever entries may have been evicted: [`Recycler::remove_queued_pages_from_history`].
+//! 6. Power failure: [`Recycler::clear_fingerprint_store_after_power_loss`], then
+//!    [`Recycler::dead_pages_to_reload_after_restart`] and one [`Recycler::load_dead_page_after_restart`] each, then
+//!    [`Recycler::remove_pages_outside_store_from_history`].
+//! 7. After 1, 2 and 6, and whenever entries may have been evicted: [`Recycler::remove_queued_pages_from_history`],
+//!    which removes pages that left the store from the lists.
 //!
 //! Only the engine knows the valid page of a logical page, so it passes that page (or a look-up) where only the logical
 //! page is given. The owner of a dead or valid page is [`Recycler::owner`]: the spare area alone is wrong for recycled
@@ -33,18 +35,18 @@
 //!
 //! # Decisions
 //!
-//! - *Recency* of an entry is the time when it was inserted or last changed its level. Strict age would need a search
-//!   in the level; this needs none.
-//! - If two dead pages have equal content, the more probable page is the entry of the store, the newer one among
-//!   equals, under every policy. So unbounded stores behave alike under all policies. LRU also counts the second death
-//!   as a use.
+//! - The *level* of an entry is the rank of its recycle probability, 0 to 255. Its *recency* is the time when it was
+//!   inserted or last changed its level. Strict age would need a search in the level; this needs none.
+//! - If two dead pages have equal content, the page with the higher recycle probability is the entry of the store (of
+//!   equal ones, the newer page), under every policy. So unbounded stores behave alike under all policies. LRU also
+//!   counts the second death as a use.
 //! - A fast-loaded page counts as read 15 times while it is in the store; eviction ends that.
 //! - Positions in lists are not stored: they are found by walking at most 15 links when a list changes.
 //! - The paper's history has every dead page, for 12.5 bytes of RAM per physical page and 4 per logical page, about
 //!   four times the RAM of a page map. Only entries of the fingerprint store can be revived, so
-//!   [`HistoryScope::FingerprintStore`] keeps the history of these alone: its RAM is bounded. The price: a version that
-//!   is not in the store does not lower the probability of older ones, and fast loading knows no page that the store
-//!   does not have.
+//!   [`DeadPageHistoryScope::FingerprintStore`] keeps the history of these alone: its RAM is bounded. The price: a
+//!   version that is not in the store does not lower the probability of older ones, and fast loading knows no page that
+//!   the store does not have.
 
 mod buckets;
 mod eviction_order;
@@ -58,7 +60,7 @@ mod stage;
 
 use arrayvec::ArrayVec;
 use fingerprint_store::{AdmissionOutcome, DeadPageCandidate, FingerprintStore};
-use history::{DeadPageLists, HeadStorage, MAX_LINKABLE_PAGES};
+use history::{DeadPageLists, ListHeadStorage, MAX_LINKABLE_PAGES};
 use owners::OwnerTable;
 pub use probability::{MAX_COUNTED_NEWER_VERSIONS, ProbabilityTable};
 pub use read_counts::MAX_READ_COUNT;
@@ -89,10 +91,10 @@ pub enum FingerprintStorePolicy {
     #[default]
     Probability,
     /// Evicts the page with the lowest recycle probability. After a hit, the newest dead pages of neighbouring logical
-    /// pages are also inserted as the best entries of the store (fast loading).
+    /// pages are also inserted as the best entries of the store, because their contents are likely to be written next.
+    /// The LX-SSD paper calls this fast loading.
     ProbabilityFastLoading {
-        /// Number of logical pages before, and after, the former owner (a logical page) of the page that was hit: the
-        /// newest dead pages of these neighbours are loaded.
+        /// Range of fast loading, in logical pages to each side of the logical page whose dead page was hit.
         window: u32,
     },
 }
@@ -100,13 +102,14 @@ pub enum FingerprintStorePolicy {
 /// Scope of the history that recycling keeps: the dead pages whose owner and neighbouring versions are recorded, and
 /// the pages whose reads are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum HistoryScope {
+pub enum DeadPageHistoryScope {
     /// History of all dead pages, and read counts of all pages: the paper's tables, 12.5 bytes of RAM per physical page
     /// and 4 per logical page.
     #[default]
     AllPages,
-    /// History of the dead pages that are entries of the fingerprint store, and read counts of as many pages as the
-    /// store may have entries: those read last. 25 bytes of RAM per entry, however large the drive is.
+    /// History of the dead pages that are entries of the fingerprint store. Reads are counted only for the most
+    /// recently read pages, as many as the store may have entries. 25 bytes of RAM per entry, however large the drive
+    /// is.
     FingerprintStore,
 }
 
@@ -114,8 +117,8 @@ pub enum HistoryScope {
 /// LX-SSD paper, without fast loading.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecycleOptions {
-    /// Maximum number of entries of the fingerprint store (index of dead pages). `Some(0)` means that no dead page is
-    /// ever found. `None` means an entry for every dead page (the infinite store of the LX-SSD paper).
+    /// Capacity of the fingerprint store (index of dead pages), in entries. `Some(0)` means that no dead page is ever
+    /// found. `None` means an entry for every dead page (the infinite store of the LX-SSD paper).
     pub capacity_entries: Option<u32>,
     /// Policy that decides which entries the fingerprint store (index of dead pages) keeps.
     pub policy: FingerprintStorePolicy,
@@ -125,15 +128,15 @@ pub struct RecycleOptions {
     /// Relative decay of a dead page's recycle probability per newer dead version of its logical page (beta of the
     /// LX-SSD paper, where it is 0.15 to 0.20).
     pub probability_decay_beta: f64,
-    /// Whether recycling computes, at every hit, the rank of the entry in the fingerprint store (index of dead pages):
-    /// the number of comparisons that a scan would make. Costs some hundred additions per hit.
-    pub counts_store_comparisons: bool,
+    /// Whether recycling computes, at every hit, the number of fingerprint comparisons that a scan of the fingerprint
+    /// store (index of dead pages) would make. Costs some hundred additions per hit.
+    pub counts_scan_comparisons: bool,
     /// Largest age at which a dead page may be revived, in flash programs since its block was opened. Cells lose
     /// charge, and a revived page keeps the charge of its old program. A write of the content of an older dead page is
     /// programmed instead, which refreshes the content. `None` means that age does not matter, as in the LX-SSD paper.
     pub max_revival_age_programs: Option<u64>,
     /// Which dead pages the history covers: all, or those in the fingerprint store.
-    pub history_scope: HistoryScope,
+    pub dead_page_history_scope: DeadPageHistoryScope,
 }
 
 impl Default for RecycleOptions {
@@ -143,9 +146,9 @@ impl Default for RecycleOptions {
             policy: FingerprintStorePolicy::default(),
             popularity_growth_alpha: 0.10,
             probability_decay_beta: 0.15,
-            counts_store_comparisons: true,
+            counts_scan_comparisons: true,
             max_revival_age_programs: None,
-            history_scope: HistoryScope::default(),
+            dead_page_history_scope: DeadPageHistoryScope::default(),
         }
     }
 }
@@ -156,10 +159,10 @@ impl Default for RecycleOptions {
 pub enum RecycleError {
     /// Option `alpha` (growth of popularity per read) is out of range.
     #[error("recycle.alpha is {0}; set it to a value from 0.10 to 0.15, the range of the LX-SSD paper")]
-    AlphaOutOfRange(f64),
+    PopularityGrowthAlphaOutOfRange(f64),
     /// Option `beta` (decay of probability per newer version) is out of range.
     #[error("recycle.beta is {0}; set it to a value from 0.15 to 0.20, the range of the LX-SSD paper")]
-    BetaOutOfRange(f64),
+    ProbabilityDecayBetaOutOfRange(f64),
 }
 
 impl RecycleOptions {
@@ -170,10 +173,10 @@ impl RecycleOptions {
     /// [`RecycleError`] with the option that is out of range.
     pub fn require_paper_ranges(self) -> Result<Self, RecycleError> {
         if !(0.10..=0.15).contains(&self.popularity_growth_alpha) {
-            return Err(RecycleError::AlphaOutOfRange(self.popularity_growth_alpha));
+            return Err(RecycleError::PopularityGrowthAlphaOutOfRange(self.popularity_growth_alpha));
         }
         if !(0.15..=0.20).contains(&self.probability_decay_beta) {
-            return Err(RecycleError::BetaOutOfRange(self.probability_decay_beta));
+            return Err(RecycleError::ProbabilityDecayBetaOutOfRange(self.probability_decay_beta));
         }
         Ok(self)
     }
@@ -189,24 +192,25 @@ pub struct RecycleStatistics {
     /// Number of comparisons at all hits if the fingerprint store (index of dead pages) were scanned from its best
     /// entry: the sum of the ranks of the entries found, the best rank being 1.
     pub linear_scan_comparisons_on_hits: u64,
-    /// Number of comparisons at all misses if the fingerprint store (index of dead pages) were scanned: the sum of its
-    /// numbers of entries at the misses.
+    /// Number of comparisons at misses, if the fingerprint store (index of dead pages) were scanned. A miss adds the
+    /// number of entries that the store has at that time.
     pub linear_scan_comparisons_on_misses: u64,
     /// Number of dead pages that became entries of the fingerprint store.
     pub inserted_pages: u64,
     /// Number of dead pages that were evicted from the fingerprint store because it was full.
     pub evicted_pages: u64,
-    /// Number of dead pages that were not inserted into the fingerprint store, because it was full and every entry was
-    /// better.
-    pub refused_pages: u64,
-    /// Number of dead pages offered to the fingerprint store whose content already had an entry.
-    pub offered_duplicates: u64,
-    /// Number of entries of the fingerprint store (index of dead pages) that fast loading moved to the best rank: after
-    /// a hit, the newest dead pages of neighbouring logical pages. This needs no flash read.
-    pub entries_raised_by_fast_loading: u64,
-    /// Number of dead pages that fast loading offered to the fingerprint store: after a hit, newest dead pages of
-    /// neighbouring logical pages that were not in the store. Each costs one spare-area read.
-    pub pages_offered_by_fast_loading: u64,
+    /// Number of dead pages that the fingerprint store (index of dead pages) did not insert, because it was full and
+    /// every entry was better.
+    pub pages_refused_by_full_store: u64,
+    /// Number of dead pages offered to the fingerprint store (index of dead pages) whose content already had an entry
+    /// there.
+    pub offered_pages_of_indexed_content: u64,
+    /// Number of entries of the fingerprint store that fast loading promoted. After a hit, it moves the newest dead
+    /// pages of neighbouring logical pages to the best rank, if they are in the store. This needs no flash read.
+    pub entries_promoted_by_fast_loading: u64,
+    /// Number of dead pages that fast loading offered to the fingerprint store. After a hit, it offers the newest dead
+    /// pages of neighbouring logical pages that are not in the store. Each costs one spare-area read.
+    pub dead_pages_offered_by_fast_loading: u64,
     /// Number of look-ups in the fingerprint store that found a dead page too old to be revived. They count neither as
     /// hits nor as misses.
     pub hits_on_expired_pages: u64,
@@ -216,8 +220,9 @@ pub struct RecycleStatistics {
 }
 
 impl RecycleStatistics {
-    /// Returns the mean number of fingerprint comparisons per hit in the fingerprint store (index of dead pages);
-    /// `None` before the first hit, or if ranks are not computed.
+    /// Returns the mean number of fingerprint comparisons per hit in the fingerprint store (index of dead pages).
+    /// `None` before the first hit, or if the comparisons are not counted
+    /// ([`RecycleOptions::counts_scan_comparisons`]).
     pub fn mean_comparisons_on_hit(&self) -> Option<f64> {
         (self.linear_scan_comparisons_on_hits > 0)
             .then(|| self.linear_scan_comparisons_on_hits as f64 / self.hits as f64)
@@ -232,7 +237,7 @@ pub struct FingerprintStoreEntry {
     /// Fingerprint of the content of the dead page.
     pub fingerprint: Fingerprint,
     /// Probability that the dead page is recycled (revived by a write of equal content), 0 to 1.
-    pub probability: f64,
+    pub recycle_probability: f64,
 }
 
 /// State of recycling (reuse of dead pages) on one device: history of dead pages, read counts and fingerprint store.
@@ -244,7 +249,7 @@ pub struct Recycler {
     /// Read counts of physical pages, from which the recycle probability is computed.
     read_counts: ReadCounts,
     /// Recycle probability for each read count and number of newer dead versions.
-    probability_table: ProbabilityTable,
+    recycle_probability_table: ProbabilityTable,
     /// Index of the dead pages that a write of equal content can revive.
     fingerprint_store: FingerprintStore,
     /// Owners of recycled physical pages, whose spare areas name an earlier logical page.
@@ -254,14 +259,15 @@ pub struct Recycler {
     unhashed_pages: PageSet,
     /// Policy that decides which entries the fingerprint store keeps.
     policy: FingerprintStorePolicy,
-    /// Which dead pages the history covers: all, or those in the fingerprint store.
-    history_scope: HistoryScope,
-    /// Dead pages that left the fingerprint store and must be removed from the history next (used with
-    /// [`HistoryScope::FingerprintStore`]).
+    /// Which dead pages are in the lists of older versions of the logical pages (the history): all, or those in the
+    /// fingerprint store.
+    dead_page_history_scope: DeadPageHistoryScope,
+    /// Dead pages that left the fingerprint store and must next be removed from the lists of dead pages of the logical
+    /// pages (the history). Used with [`DeadPageHistoryScope::FingerprintStore`].
     history_removal_queue: Vec<Ppn>,
-    /// Whether recycling computes the number of comparisons that a scan of the fingerprint store would make at each
-    /// hit.
-    counts_comparisons: bool,
+    /// Whether recycling computes, at each hit, the number of fingerprint comparisons that a scan of the fingerprint
+    /// store would make.
+    counts_scan_comparisons: bool,
     /// Counters of recycling: look-ups, comparisons, and changes of the fingerprint store.
     statistics: RecycleStatistics,
     /// Buffer for the dead pages of the block that is being erased, kept between erases so that it is not allocated
@@ -270,10 +276,10 @@ pub struct Recycler {
 }
 
 impl Recycler {
-    /// Creates the recycling state of a device without dead pages. Memory of the simulation, whatever the scope of the
-    /// history: 5 bytes per physical page and about 50 bytes per entry of the fingerprint store. In addition 10 to 20
-    /// bytes per recycled page, per dead page that has an older one of its logical page, and per trimmed logical page
-    /// that has a dead page.
+    /// Creates the recycling state of a device without dead pages. The simulation needs 5 bytes of memory per physical
+    /// page and about 50 bytes per entry of the fingerprint store, whichever dead pages the history covers. It needs 10
+    /// to 20 bytes more for each recycled page, each dead page whose logical page also has an older dead page, and each
+    /// trimmed logical page that has a dead page.
     ///
     /// `physical_pages` is at most `u32::MAX`: one page number is reserved.
     pub fn new(physical_pages: u64, logical_pages: u32, options: &RecycleOptions) -> Self {
@@ -283,14 +289,14 @@ impl Recycler {
         );
         let pages = physical_pages as usize;
         Self {
-            history: DeadPageLists::new(HeadStorage::AtValidPages, pages, logical_pages),
-            read_counts: match options.history_scope {
-                HistoryScope::AllPages => ReadCounts::for_all_pages(pages),
-                HistoryScope::FingerprintStore => {
+            history: DeadPageLists::new(ListHeadStorage::InLinksOfValidPages, pages, logical_pages),
+            read_counts: match options.dead_page_history_scope {
+                DeadPageHistoryScope::AllPages => ReadCounts::with_counter_per_page(pages),
+                DeadPageHistoryScope::FingerprintStore => {
                     ReadCounts::for_recent_pages(options.capacity_entries.map_or(pages, |n| n as usize))
                 }
             },
-            probability_table: ProbabilityTable::new(
+            recycle_probability_table: ProbabilityTable::new(
                 options.popularity_growth_alpha,
                 options.probability_decay_beta,
             ),
@@ -298,21 +304,21 @@ impl Recycler {
             owners: OwnerTable::new(pages),
             unhashed_pages: PageSet::new(physical_pages),
             policy: options.policy,
-            history_scope: options.history_scope,
+            dead_page_history_scope: options.dead_page_history_scope,
             history_removal_queue: Vec::new(),
-            counts_comparisons: options.counts_store_comparisons,
+            counts_scan_comparisons: options.counts_scan_comparisons,
             statistics: RecycleStatistics::default(),
             dead_pages_of_block: Vec::new(),
         }
     }
 
-    /// Replaces the empty history of dead pages by one that keeps its list heads in a hash map by logical page. This is
-    /// for a device with other content mechanisms (such as deduplication), where a physical page can be valid for
-    /// several logical pages, or a logical page can be a part of a physical one. Costs up to 20 bytes per logical page
-    /// that has dead pages.
-    pub(crate) fn with_heads_by_lpn(mut self) -> Self {
+    /// Replaces the empty history of dead pages by one that stores the heads of its lists (the newest dead pages) in a
+    /// hash map by logical page. This is for a device with other content mechanisms (such as deduplication), where a
+    /// physical page can be valid for several logical pages, or a logical page can be a part of a physical one. Costs
+    /// up to 20 bytes per logical page that has dead pages.
+    pub(crate) fn with_list_heads_by_lpn(mut self) -> Self {
         let pages = self.history.physical_pages() as usize;
-        self.history = DeadPageLists::new(HeadStorage::InHashMap, pages, self.history.logical_pages());
+        self.history = DeadPageLists::new(ListHeadStorage::InHashMap, pages, self.history.logical_pages());
         self
     }
 
@@ -326,7 +332,7 @@ impl Recycler {
             return None;
         };
         self.statistics.hits += 1;
-        if self.counts_comparisons {
+        if self.counts_scan_comparisons {
             self.statistics.linear_scan_comparisons_on_hits +=
                 self.fingerprint_store.rank_from_best(slot) as u64;
         }
@@ -347,10 +353,10 @@ impl Recycler {
         self.unhashed_pages.insert(ppn);
     }
 
-    /// Reads the entries of the recycling tables that a batch of host writes will need, so that the cache misses
-    /// overlap ([`crate::tables::prefetch`]). `lpns` are the written logical pages, `ppns` their present physical
-    /// pages, which the writes invalidate, and `contents` the fingerprints of these pages. `spare_owner` returns the
-    /// logical page that the spare area of a page names.
+    /// Prefetches into the CPU cache the entries of the recycling tables that a batch of host writes will need
+    /// ([`crate::tables::prefetch`]). `lpns` are the written logical pages, `ppns` their present physical pages, which
+    /// the writes invalidate, and `contents` the fingerprints of these pages. `spare_owner` returns the logical page
+    /// that the spare area of a page names.
     pub(crate) fn prefetch(
         &self,
         lpns: &[Lpn],
@@ -368,19 +374,19 @@ impl Recycler {
         self.history.prefetch_newer_links_by_slot(&slots);
         self.fingerprint_store.prefetch_eviction_order_positions(&slots);
         self.fingerprint_store.prefetch_content_lookups(contents);
-        let evicted = self.fingerprint_store.prefetch_evictions(&self.history, ppns.len());
-        if self.history_scope == HistoryScope::FingerprintStore {
+        let evicted = self.fingerprint_store.prefetch_entries_to_evict(&self.history, ppns.len());
+        if self.dead_page_history_scope == DeadPageHistoryScope::FingerprintStore {
             self.unhashed_pages.prefetch(ppns.iter().copied());
             self.owners.prefetch(ppns);
             self.prefetch_removals_from_lists(&evicted, spare_owner);
         }
     }
 
-    /// Reads what removing the dead pages `dead` from their lists will need, so that the cache misses overlap: links,
-    /// and, if a hash map holds the heads of the lists, owners and heads.
+    /// Prefetches into the CPU cache what removing the dead pages `dead` from their lists will need: the list links. If
+    /// a hash map stores the heads of the lists, also prefetches these and the owners of the pages.
     fn prefetch_removals_from_lists(&self, dead: &[Ppn], spare_owner: impl Fn(Ppn) -> Lpn) {
         self.history.prefetch_links(dead.iter().copied());
-        if self.history.head_storage() == HeadStorage::AtValidPages {
+        if self.history.list_head_storage() == ListHeadStorage::InLinksOfValidPages {
             return;
         }
         self.history.prefetch_older_links(dead);
@@ -390,7 +396,7 @@ impl Recycler {
         self.history.prefetch_heads_by_lpn(&owners);
     }
 
-    /// Returns the fingerprint-store slots of those of the dead pages `dead` that have one.
+    /// Returns the fingerprint-store slots of the dead pages `dead`. Pages without a slot are left out.
     fn fingerprint_slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, HOST_WRITES_PER_PREFETCH> {
         dead.iter().filter_map(|&ppn| self.history.fingerprint_slot(ppn)).collect()
     }
@@ -454,7 +460,7 @@ impl Recycler {
     /// Makes the overwritten or trimmed physical page `ppn` the newest dead page of `lpn`, and offers it to the
     /// fingerprint store. `successor` is the new valid page of `lpn`, if any; it must have been reported before. The
     /// recycle probability of up to 15 older dead pages of `lpn` decreases. If the history covers only pages in the
-    /// store ([`HistoryScope::FingerprintStore`]), a page that the store would refuse is not added to it.
+    /// store ([`DeadPageHistoryScope::FingerprintStore`]), a page that the store would refuse is not added to it.
     #[inline]
     pub fn record_page_invalidated(
         &mut self,
@@ -463,13 +469,13 @@ impl Recycler {
         successor: Option<Ppn>,
         fingerprint: Fingerprint,
     ) {
-        if self.history_scope == HistoryScope::FingerprintStore
+        if self.dead_page_history_scope == DeadPageHistoryScope::FingerprintStore
             && self.count_if_fingerprint_store_refuses(ppn, fingerprint)
         {
-            return self.detach_invalidated_page(lpn, ppn, successor);
+            return self.stop_tracking_invalidated_page(lpn, ppn, successor);
         }
         if let Some(older) = self.history.push_dead(lpn, ppn, successor) {
-            self.update_probability_levels(older, 1);
+            self.refresh_probability_levels_from(older, 1);
         }
         self.offer_to_fingerprint_store(
             DeadPageCandidate { ppn, fingerprint, read_count: self.read_counts.read_count(ppn) },
@@ -486,14 +492,16 @@ impl Recycler {
         }
         let candidate = DeadPageCandidate { ppn, fingerprint, read_count: self.read_counts.read_count(ppn) };
         let refuses = self.fingerprint_store.find_slot(fingerprint).is_none()
-            && !self.fingerprint_store.accepts_probability_level(self.candidate_level(candidate, 0));
-        self.statistics.refused_pages += u64::from(refuses);
+            && !self
+                .fingerprint_store
+                .accepts_page_of_probability_level(self.eviction_level_of_candidate(candidate, 0));
+        self.statistics.pages_refused_by_full_store += u64::from(refuses);
         refuses
     }
 
-    /// Removes `ppn`, the former valid page of `lpn`, from the recycling state without adding it to the history.
-    /// `successor` is the new valid page of `lpn`, if any.
-    fn detach_invalidated_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
+    /// Removes `ppn`, the former valid page of `lpn`, from the recycling state, without adding it to the list of dead
+    /// pages of `lpn`. `successor` is the new valid page of `lpn`, if any.
+    fn stop_tracking_invalidated_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         self.history.detach_valid_page(lpn, ppn, successor);
         self.owners.remove_owner(ppn);
     }
@@ -501,17 +509,17 @@ impl Recycler {
     /// Makes `ppn`, which is too old to be revived, the newest dead page of `lpn`, without offering it to the
     /// fingerprint store. `successor` is the new valid page of `lpn`, if any.
     pub fn record_unrevivable_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
-        if self.history_scope == HistoryScope::FingerprintStore {
-            return self.detach_invalidated_page(lpn, ppn, successor);
+        if self.dead_page_history_scope == DeadPageHistoryScope::FingerprintStore {
+            return self.stop_tracking_invalidated_page(lpn, ppn, successor);
         }
         if let Some(older) = self.history.push_dead(lpn, ppn, successor) {
-            self.update_probability_levels(older, 1);
+            self.refresh_probability_levels_from(older, 1);
         }
     }
 
-    /// Removes the fingerprint-store entry of `ppn`, which the last look-up found and which is too old to be revived.
-    /// The page stays dead. The look-up does not count as a hit any more, but as a hit on an expired page.
-    pub fn remove_expired_hit(&mut self, ppn: Ppn) {
+    /// Removes the fingerprint-store entry of `ppn`, which the last look-up found, because the page is too old to be
+    /// revived. The page stays dead. The look-up then counts as a hit on an expired page, not as a hit.
+    pub fn remove_found_entry_of_expired_page(&mut self, ppn: Ppn) {
         self.statistics.hits -= 1;
         self.statistics.hits_on_expired_pages += 1;
         self.drop_expired_fingerprint_entry(ppn);
@@ -528,9 +536,10 @@ impl Recycler {
         }
     }
 
-    /// Removes from the history the dead pages that left the fingerprint store since the last call. Has an effect only
-    /// if the history covers just the pages in the store ([`HistoryScope::FingerprintStore`]). `spare_owner` returns
-    /// the logical page that the spare area of a page names.
+    /// Removes from the history (the lists of the dead pages of each logical page) the dead pages that left the
+    /// fingerprint store since the last call. Has an effect only if the history covers just the pages in the store
+    /// ([`DeadPageHistoryScope::FingerprintStore`]). `spare_owner` returns the logical page that the spare area of a
+    /// page names.
     #[inline]
     pub fn remove_queued_pages_from_history(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
         while let Some(ppn) = self.history_removal_queue.pop() {
@@ -539,19 +548,20 @@ impl Recycler {
         }
     }
 
-    /// Removes from the history the dead pages that were not loaded into the fingerprint store after a restart. Has an
-    /// effect only if the history covers just the pages in the store ([`HistoryScope::FingerprintStore`]). Scans all
-    /// pages. `spare_owner` returns the logical page that the spare area of a page names.
-    pub fn remove_unloaded_pages_from_history(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
-        self.queue_unstored_pages_for_history_removal();
+    /// Removes from the history (the lists of the dead pages of each logical page) all dead pages that are not in the
+    /// fingerprint store, after its entries were loaded at a restart. Has an effect only if the history covers just the
+    /// pages in the store ([`DeadPageHistoryScope::FingerprintStore`]). Scans all pages. `spare_owner` returns the
+    /// logical page that the spare area of a page names.
+    pub fn remove_pages_outside_store_from_history(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
+        self.queue_pages_outside_store_for_history_removal();
         self.remove_queued_pages_from_history(spare_owner);
     }
 
     /// Queues the dead page `ppn` for removal from the history if it has no slot in the fingerprint store. Has an
-    /// effect only if the history covers just the pages in the store ([`HistoryScope::FingerprintStore`]).
+    /// effect only if the history covers just the pages in the store ([`DeadPageHistoryScope::FingerprintStore`]).
     #[inline]
     fn queue_for_history_removal_if_evicted(&mut self, ppn: Ppn) {
-        if self.history_scope == HistoryScope::FingerprintStore
+        if self.dead_page_history_scope == DeadPageHistoryScope::FingerprintStore
             && self.history.fingerprint_slot(ppn).is_none()
         {
             self.history_removal_queue.push(ppn);
@@ -559,9 +569,9 @@ impl Recycler {
     }
 
     /// Queues all dead pages without a slot in the fingerprint store for removal from the history. Has an effect only
-    /// if the history covers just the pages in the store ([`HistoryScope::FingerprintStore`]).
-    fn queue_unstored_pages_for_history_removal(&mut self) {
-        if self.history_scope == HistoryScope::FingerprintStore {
+    /// if the history covers just the pages in the store ([`DeadPageHistoryScope::FingerprintStore`]).
+    fn queue_pages_outside_store_for_history_removal(&mut self) {
+        if self.dead_page_history_scope == DeadPageHistoryScope::FingerprintStore {
             self.history_removal_queue = self
                 .history
                 .all_dead_pages()
@@ -599,7 +609,7 @@ impl Recycler {
             !self.history.is_dead(to),
             "GC copies logical page {lpn} to page {to}, which is still in a list of dead pages"
         );
-        self.read_counts.move_count(from, to);
+        self.read_counts.move_read_count(from, to);
         self.history.relocate_heads(&[from], &[to]);
         self.owners.remove_owner(from);
         self.owners.remove_owner(to);
@@ -627,7 +637,7 @@ impl Recycler {
             "GC copies a page that is in a list of dead pages, or copies to one"
         );
         if !self.read_counts.are_counts_surely_zero(first, pages) {
-            from.iter().zip(to).for_each(|(&from, &to)| self.read_counts.move_count(from, to));
+            from.iter().zip(to).for_each(|(&from, &to)| self.read_counts.move_read_count(from, to));
         }
         if !self.unhashed_pages.is_disjoint(first, pages) {
             from.iter().zip(to).for_each(|(&from, &to)| self.copy_unhashed_mark(from, to));
@@ -687,14 +697,14 @@ impl Recycler {
         self.owners.owner_of(ppn, spare_owner)
     }
 
-    /// Executes the first step of fast loading after a hit on a dead page of `owner`: moves the newest dead pages of
-    /// the `window` logical pages before and after `owner` to the best rank of the fingerprint store. Appends to `out`
-    /// those pages that are not in the store, at most `2 * window`. The engine then reads their spare areas and calls
-    /// [`Recycler::offer_fast_loaded_page`].
+    /// First step of fast loading, after a hit on a dead page of `owner`. Moves the newest dead pages of the `window`
+    /// logical pages before and after `owner` to the best rank of the fingerprint store, or appends them to `out` if
+    /// they are not in the store (at most `2 * window` pages). The engine then reads the spare areas of the appended
+    /// pages and calls [`Recycler::offer_neighbour_page_to_fingerprint_store`].
     ///
     /// `map` returns the valid page of a logical page. Does nothing unless the policy is
     /// [`FingerprintStorePolicy::ProbabilityFastLoading`], which sets `window`.
-    pub fn raise_or_append_neighbour_pages(
+    pub fn promote_or_append_dead_pages_of_neighbours(
         &mut self,
         owner: Lpn,
         map: impl Fn(Lpn) -> Option<Ppn>,
@@ -708,20 +718,21 @@ impl Recycler {
         for distance in (1..=window).rev() {
             let around = [owner.0.checked_sub(distance), owner.0.checked_add(distance)];
             for lpn in around.into_iter().flatten().filter(|&lpn| lpn < pages) {
-                self.raise_or_append_newest_dead_page(Lpn(lpn), map(Lpn(lpn)), out);
+                self.promote_or_append_newest_dead_page(Lpn(lpn), map(Lpn(lpn)), out);
             }
         }
     }
 
-    /// Offers a dead page returned by [`Recycler::raise_or_append_neighbour_pages`] to the fingerprint store, with the
-    /// fingerprint from its spare area, as if it had been read 15 times.
-    pub fn offer_fast_loaded_page(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
+    /// Second step of fast loading: offers a dead page that [`Recycler::promote_or_append_dead_pages_of_neighbours`]
+    /// returned to the fingerprint store, with the fingerprint from its spare area. The page counts as if it had been
+    /// read 15 times.
+    pub fn offer_neighbour_page_to_fingerprint_store(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(
             self.history.is_dead(ppn),
             "page {ppn} is fast-loaded into the fingerprint store, but is not dead"
         );
-        if !self.raise_to_best_rank(ppn) {
-            self.statistics.pages_offered_by_fast_loading += 1;
+        if !self.promote_to_best_rank(ppn) {
+            self.statistics.dead_pages_offered_by_fast_loading += 1;
             self.offer_to_fingerprint_store(
                 DeadPageCandidate { ppn, fingerprint, read_count: MAX_READ_COUNT },
                 self.history.capped_newer_version_count(ppn),
@@ -733,23 +744,23 @@ impl Recycler {
     /// probability of an entry of the fingerprint store follows from its level. For other dead pages it takes up to 15
     /// steps along the list of dead pages.
     pub fn recycle_probability(&self, ppn: Ppn) -> f64 {
-        if let Some(level) = self.fingerprint_entry_level(ppn) {
-            return self.probability_table.recycle_probability_at_level(level);
+        if let Some(level) = self.probability_level_of_store_entry(ppn) {
+            return self.recycle_probability_table.recycle_probability_at_level(level);
         }
-        let accesses = self.read_count_for_probability(ppn);
+        let accesses = self.read_count_for_recycle_probability(ppn);
         if accesses == 0 || !self.history.is_dead(ppn) {
             return 0.0;
         }
-        self.probability_table.recycle_probability(accesses, self.history.capped_newer_version_count(ppn))
+        self.recycle_probability_table
+            .recycle_probability(accesses, self.history.capped_newer_version_count(ppn))
     }
 
-    /// Returns the probability level (rank of the recycle probability, 0 to 255) of the page `ppn`, if the page is an
-    /// entry of the fingerprint store. `None` for other pages, and under the LRU policy, whose levels do not depend on
-    /// probability.
-    fn fingerprint_entry_level(&self, ppn: Ppn) -> Option<u8> {
+    /// Returns the rank (0 to 255) of the recycle probability of the page `ppn`, if the page is an entry of the
+    /// fingerprint store. `None` for other pages, and under the LRU policy, whose levels do not depend on probability.
+    fn probability_level_of_store_entry(&self, ppn: Ppn) -> Option<u8> {
         let slot =
             self.history.fingerprint_slot(ppn).filter(|_| self.policy != FingerprintStorePolicy::Lru)?;
-        self.fingerprint_store.probability_level(slot)
+        self.fingerprint_store.recycle_probability_level(slot)
     }
 
     /// Returns the weight of a victim block for recycling-aware GC: the sum of `1 - probability` over the block's dead
@@ -773,7 +784,8 @@ impl Recycler {
     pub fn clear_all_state(&mut self) {
         self.fingerprint_store.clear(&mut self.history);
         let pages = self.history.physical_pages() as usize;
-        self.history = DeadPageLists::new(self.history.head_storage(), pages, self.history.logical_pages());
+        self.history =
+            DeadPageLists::new(self.history.list_head_storage(), pages, self.history.logical_pages());
         self.read_counts.clear();
         self.owners = OwnerTable::new(pages);
     }
@@ -784,14 +796,14 @@ impl Recycler {
         self.owners.set_owner(ppn, lpn);
     }
 
-    /// Returns the dead pages to load into the fingerprint store after a restart: as many of the most probable ones as
-    /// the store can hold, the least probable first. The engine reads the spare area of each and calls
-    /// [`Recycler::load_dead_page_after_restart`]. Walks the history of every dead page.
-    pub fn pages_to_reload(&self) -> Vec<Ppn> {
+    /// Returns the dead pages to load into the fingerprint store after a restart: those with the highest recycle
+    /// probability, as many as the store can hold, the least probable first. The engine reads the spare area of each
+    /// and calls [`Recycler::load_dead_page_after_restart`]. Walks the history of every dead page.
+    pub fn dead_pages_to_reload_after_restart(&self) -> Vec<Ppn> {
         let mut dead: Vec<(u8, Ppn)> = self
             .history
             .all_dead_pages()
-            .map(|ppn| (self.level_by_probability(ppn, self.read_counts.read_count(ppn)), ppn))
+            .map(|ppn| (self.probability_level_for_read_count(ppn, self.read_counts.read_count(ppn)), ppn))
             .collect();
         dead.sort_unstable();
         let surplus = dead
@@ -819,16 +831,16 @@ impl Recycler {
     /// at once, and evicts those beyond the capacity. Costs one sort of the store.
     pub fn set_policy(&mut self, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) {
         self.policy = policy;
-        let Self { fingerprint_store: store, history, probability_table: probability, .. } = self;
+        let Self { fingerprint_store: store, history, recycle_probability_table: probability, .. } = self;
         store.set_capacity_and_levels(history, capacity_entries, |history, page| {
-            level_under_policy(
+            eviction_level_under_policy(
                 policy,
                 probability,
                 page.read_count,
                 history.capped_newer_version_count(page.ppn),
             )
         });
-        self.queue_unstored_pages_for_history_removal();
+        self.queue_pages_outside_store_for_history_removal();
     }
 
     /// Returns the current policy of the fingerprint store (index of dead pages).
@@ -879,8 +891,8 @@ impl Recycler {
             FingerprintStoreEntry {
                 ppn,
                 fingerprint,
-                probability: self
-                    .probability_table
+                recycle_probability: self
+                    .recycle_probability_table
                     .recycle_probability(read_count, self.history.capped_newer_version_count(ppn)),
             }
         })
@@ -894,13 +906,13 @@ impl Recycler {
             .max_entries()
             .unwrap_or(self.fingerprint_store.len() + self.fingerprint_store.duplicate_count())
             .into();
-        let (listed, heads) = match self.history_scope {
-            HistoryScope::AllPages => {
+        let (listed, heads) = match self.dead_page_history_scope {
+            DeadPageHistoryScope::AllPages => {
                 let logical_pages: u64 = self.history.logical_pages().into();
                 (self.history.physical_pages().into(), 4 * logical_pages)
             }
             // A head is found by its logical page, so both are stored.
-            HistoryScope::FingerprintStore => (entries, 8 * entries),
+            DeadPageHistoryScope::FingerprintStore => (entries, 8 * entries),
         };
         vec![
             ("history: next", 4 * listed),
@@ -921,7 +933,9 @@ impl Recycler {
     pub fn check(&self, mapping: impl Fn(Lpn) -> Option<Ppn>) -> Result<(), String> {
         let mut owners = self.history.check(&mapping)?;
         let owned_pages = (0..self.history.logical_pages()).map(Lpn);
-        for lpn in owned_pages.filter(|_| self.history.head_storage() == HeadStorage::AtValidPages) {
+        for lpn in
+            owned_pages.filter(|_| self.history.list_head_storage() == ListHeadStorage::InLinksOfValidPages)
+        {
             let Some(ppn) = mapping(lpn) else { continue };
             if let Some(other) = owners[ppn.index()].replace(lpn) {
                 return Err(format!(
@@ -932,7 +946,7 @@ impl Recycler {
         }
         self.owners.check_stored_owners(&owners)?;
         let (dead, entries) = (self.history.dead_page_count(), self.history.pages_with_fingerprint_slot());
-        if self.history_scope == HistoryScope::FingerprintStore && dead != entries {
+        if self.dead_page_history_scope == DeadPageHistoryScope::FingerprintStore && dead != entries {
             return Err(format!(
                 "with recycle.history=store all dead (invalid) pages of the history must have a slot in the \
                  fingerprint store, but of its {dead} dead pages {entries} have one"
@@ -941,7 +955,10 @@ impl Recycler {
         self.fingerprint_store.check_invariants(&self.history, |candidate| {
             let dead = self.history.is_dead(candidate.ppn);
             dead.then(|| {
-                self.candidate_level(candidate, self.history.capped_newer_version_count(candidate.ppn))
+                self.eviction_level_of_candidate(
+                    candidate,
+                    self.history.capped_newer_version_count(candidate.ppn),
+                )
             })
         })
     }
@@ -955,7 +972,7 @@ impl Recycler {
         if let Some(older) = self.history.next_older(ppn) {
             let position = self.history.capped_newer_version_count(ppn);
             self.history.remove_dead(owner, ppn);
-            self.update_probability_levels(older, position);
+            self.refresh_probability_levels_from(older, position);
         } else {
             self.history.remove_dead(owner, ppn);
         }
@@ -968,15 +985,17 @@ impl Recycler {
     fn promote_duplicate(&mut self, heir: Option<u32>) {
         if let Some(slot) = heir {
             let candidate = self.fingerprint_store.page_in_slot(slot);
-            let level =
-                self.candidate_level(candidate, self.history.capped_newer_version_count(candidate.ppn));
+            let level = self.eviction_level_of_candidate(
+                candidate,
+                self.history.capped_newer_version_count(candidate.ppn),
+            );
             self.fingerprint_store.add_to_eviction_order(slot, level);
         }
     }
 
-    /// Updates the probability levels of the dead page `page` and of the older dead pages of its logical page, after
+    /// Recomputes the probability levels of the dead page `page` and of the older dead pages of its logical page, after
     /// their positions (numbers of newer dead versions) changed. The new position of `page` is `first`.
-    fn update_probability_levels(&mut self, page: Ppn, first: u8) {
+    fn refresh_probability_levels_from(&mut self, page: Ppn, first: u8) {
         if self.policy == FingerprintStorePolicy::Lru {
             return;
         }
@@ -985,7 +1004,7 @@ impl Recycler {
             let Some(ppn) = page else { return };
             if let Some(slot) = self.history.fingerprint_slot(ppn) {
                 let level = self
-                    .probability_table
+                    .recycle_probability_table
                     .probability_level_of_page(self.fingerprint_store.read_count(slot), position);
                 self.fingerprint_store.set_probability_level(slot, level);
             }
@@ -993,11 +1012,17 @@ impl Recycler {
         }
     }
 
-    /// Returns the level at which the fingerprint store orders a dead page under its policy. `newer_versions` is the
-    /// page's number of newer dead versions.
+    /// Returns the level (0 to 255) of the eviction queue of the fingerprint store in which a dead page belongs under
+    /// the store's policy; a higher level is evicted later. `newer_versions` is the page's number of newer dead
+    /// versions.
     #[inline]
-    fn candidate_level(&self, candidate: DeadPageCandidate, newer_versions: u8) -> u8 {
-        level_under_policy(self.policy, &self.probability_table, candidate.read_count, newer_versions)
+    fn eviction_level_of_candidate(&self, candidate: DeadPageCandidate, newer_versions: u8) -> u8 {
+        eviction_level_under_policy(
+            self.policy,
+            &self.recycle_probability_table,
+            candidate.read_count,
+            newer_versions,
+        )
     }
 
     /// Offers a dead page to the fingerprint store, unless its content was not hashed. `newer_versions` is the page's
@@ -1007,7 +1032,7 @@ impl Recycler {
         if self.unhashed_pages.contains(candidate.ppn) {
             return;
         }
-        let level = self.candidate_level(candidate, newer_versions);
+        let level = self.eviction_level_of_candidate(candidate, newer_versions);
         if let Some(rival) = self.fingerprint_store.find_slot(candidate.fingerprint) {
             self.resolve_duplicate(rival, candidate, level);
             return;
@@ -1015,7 +1040,7 @@ impl Recycler {
         match self.fingerprint_store.try_insert_dead_page(&mut self.history, candidate, level) {
             AdmissionOutcome::Inserted => self.statistics.inserted_pages += 1,
             AdmissionOutcome::Refused => {
-                self.statistics.refused_pages += 1;
+                self.statistics.pages_refused_by_full_store += 1;
                 self.queue_for_history_removal_if_evicted(candidate.ppn);
             }
             AdmissionOutcome::Replaced(evicted) => {
@@ -1030,10 +1055,10 @@ impl Recycler {
     /// `rival`, or `candidate`. The page with the higher probability level becomes the entry, and `candidate` if both
     /// levels are equal.
     fn resolve_duplicate(&mut self, rival: u32, candidate: DeadPageCandidate, level: u8) {
-        self.statistics.offered_duplicates += 1;
+        self.statistics.offered_pages_of_indexed_content += 1;
         let entry = self.fingerprint_store.page_in_slot(rival);
-        let newcomer_wins = self.level_by_probability(candidate.ppn, candidate.read_count)
-            >= self.level_by_probability(entry.ppn, entry.read_count);
+        let newcomer_wins = self.probability_level_for_read_count(candidate.ppn, candidate.read_count)
+            >= self.probability_level_for_read_count(entry.ppn, entry.read_count);
         if newcomer_wins {
             self.fingerprint_store.replace_entry_of_equal_content(&mut self.history, rival, candidate, level);
             return self.queue_for_history_removal_if_evicted(entry.ppn);
@@ -1047,37 +1072,39 @@ impl Recycler {
 
     /// Moves the newest dead page of `lpn` to the best rank of the fingerprint store, or appends the page to `out` if
     /// the store does not have it. `valid` is the valid page of `lpn`.
-    fn raise_or_append_newest_dead_page(&mut self, lpn: Lpn, valid: Option<Ppn>, out: &mut Vec<Ppn>) {
+    fn promote_or_append_newest_dead_page(&mut self, lpn: Lpn, valid: Option<Ppn>, out: &mut Vec<Ppn>) {
         if let Some(ppn) = self.history.newest_dead_of(lpn, valid)
-            && !self.raise_to_best_rank(ppn)
+            && !self.promote_to_best_rank(ppn)
         {
             out.push(ppn);
         }
     }
 
-    /// Moves the entry of the dead page `ppn` to the best rank of the fingerprint store. Returns `false` if `ppn` is
-    /// not in the store. A duplicate (page with the content of an entry) does not move: its entry has equal content.
-    fn raise_to_best_rank(&mut self, ppn: Ppn) -> bool {
+    /// Moves the entry of the dead page `ppn` to the best rank of the fingerprint store, to be evicted last. Returns
+    /// `false` if `ppn` is not in the store. A duplicate (page with the content of an entry) does not move: its entry
+    /// has equal content.
+    fn promote_to_best_rank(&mut self, ppn: Ppn) -> bool {
         let Some(slot) = self.history.fingerprint_slot(ppn) else { return false };
         let raised = self.fingerprint_store.set_read_count_and_level(
             slot,
             MAX_READ_COUNT,
-            self.level_by_probability(ppn, MAX_READ_COUNT),
+            self.probability_level_for_read_count(ppn, MAX_READ_COUNT),
         );
-        self.statistics.entries_raised_by_fast_loading += u64::from(raised);
+        self.statistics.entries_promoted_by_fast_loading += u64::from(raised);
         true
     }
 
-    /// Returns the level (rank from 0 to 255) that the recycle probability of the dead page `ppn` would give for the
-    /// number of reads `read_count`, whatever the policy of the fingerprint store.
-    fn level_by_probability(&self, ppn: Ppn, read_count: u8) -> u8 {
-        self.probability_table
+    /// Returns the rank (0 to 255) that the recycle probability of the dead page `ppn` would have with `read_count`
+    /// reads, whatever the policy of the fingerprint store.
+    fn probability_level_for_read_count(&self, ppn: Ppn, read_count: u8) -> u8 {
+        self.recycle_probability_table
             .probability_level_of_page(read_count, self.history.capped_newer_version_count(ppn))
     }
 
     /// Returns the read count from which the recycle probability of `ppn` is computed: the count in the fingerprint
-    /// store (index of dead pages), which fast loading raises, or else the page's own.
-    fn read_count_for_probability(&self, ppn: Ppn) -> u8 {
+    /// store (index of dead pages) if the page is there, because fast loading raises this count; otherwise the page's
+    /// own read counter.
+    fn read_count_for_recycle_probability(&self, ppn: Ppn) -> u8 {
         match self.history.fingerprint_slot(ppn) {
             Some(slot) => self.fingerprint_store.read_count(slot),
             None => self.read_counts.read_count(ppn),
@@ -1085,10 +1112,10 @@ impl Recycler {
     }
 }
 
-/// Returns the level at which the fingerprint store orders a dead page under `policy`: the rank of its recycle
-/// probability, 0 to 255. LRU has a single level, in which recency alone decides.
+/// Returns the level of the eviction queue in which the fingerprint store holds a dead page under `policy`: the rank of
+/// its recycle probability, 0 to 255. LRU has a single level, in which recency alone decides.
 #[inline]
-fn level_under_policy(
+fn eviction_level_under_policy(
     policy: FingerprintStorePolicy,
     probability: &ProbabilityTable,
     read_count: u8,

@@ -62,10 +62,11 @@ impl OwnerTable {
         self.0.remove_if(first, count, |ppn| moved.binary_search(&ppn).is_ok());
     }
 
-    /// Checks that each stored owner is the logical page in whose list of dead pages the physical page is. `listed` is
-    /// that logical page for each physical page. Returns the first violation as a sentence.
+    /// Checks the stored owner of each physical page in a list of dead pages: it must be the logical page whose list
+    /// contains the physical page. `listed` is that logical page for each physical page. Returns the first violation as
+    /// a sentence.
     pub(super) fn check_stored_owners(&self, listed: &[Option<Lpn>]) -> Result<(), String> {
-        let [marks, owners] = self.0.marked_page_and_value_counts();
+        let [marks, owners] = self.0.marked_page_count_and_value_count();
         if marks != owners {
             return Err(format!(
                 "the number of recycled flash pages that are marked as having their owner in RAM is {marks}, but must \

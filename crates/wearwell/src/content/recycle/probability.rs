@@ -36,8 +36,8 @@ pub struct ProbabilityTable {
     /// Probability level (rank of the recycle probability, 0 to 255) by read count and by number of newer dead
     /// versions.
     probability_levels: [[u8; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES],
-    /// Recycle probability of each probability level. The level is the rank, by recycle probability, of a pair of read
-    /// count and position among all 256 pairs.
+    /// Recycle probability of each level. A level belongs to a pair of read count and number of newer dead versions: it
+    /// is the rank of this pair among all 256 pairs, ordered by recycle probability.
     probability_of_level: [f64; CAPPED_COUNT_VALUES * CAPPED_COUNT_VALUES],
 }
 
@@ -86,8 +86,8 @@ impl ProbabilityTable {
     }
 
     /// Returns the probability level of a dead page from `read_count`, its number of reads, and `newer_versions`, its
-    /// number of newer dead versions. The level is the rank of this pair among all 256 by probability, then by
-    /// position; 255 is the best.
+    /// number of newer dead versions. The level is the rank of this pair among all 256 pairs by recycle probability;
+    /// equal ones are ordered by the number of newer versions. 255 is the best.
     #[inline]
     pub fn probability_level_of_page(&self, read_count: u8, newer_versions: u8) -> u8 {
         self.probability_levels[read_count.min(MAX_READ_COUNT) as usize]

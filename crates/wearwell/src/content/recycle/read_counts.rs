@@ -1,14 +1,14 @@
 //! The accessing table (AT): how often each physical page was read while it was valid.
 //!
 //! Popularity needs no more than 4 bits, because counts of 15 and more are one class. The paper describes sorted
-//! (location, times) pairs. With every location present that is a dense array, so two counters share a byte: 0.5 B per
-//! page instead of 5 B. The price is a shift and a mask per access.
+//! (location, times) pairs. As every location has a counter, a dense array suffices, in which two counters share a
+//! byte: 0.5 B per page instead of 5 B. The price is a shift and a mask per access.
 //!
-//! One more bit for each cache line of counters tells whether one of them may not be 0. If little or nothing is read,
-//! the counters are not accessed.
+//! One more bit for each cache line of counters tells whether all of them are certainly 0. So the counters are hardly
+//! accessed if little is read.
 //!
-//! A drive that keeps the history of few pages counts the reads of few: those of the pages read last
-//! ([`RecentReadCounters`]).
+//! A drive that records older versions only of the pages in its fingerprint store also counts reads of few pages only:
+//! the most recently read ones ([`RecentReadCounters`]).
 //!
 //! Invariants: a counter saturates at 15; only valid pages are counted; an erase resets to 0. Source: LX-SSD (Zhou et
 //! al.), section IV-B.2.
@@ -34,7 +34,7 @@ pub(super) enum ReadCounts {
 
 impl ReadCounts {
     /// Creates read counters of all `physical_pages` pages, all 0. Memory: `physical_pages / 2` bytes.
-    pub(super) fn for_all_pages(physical_pages: usize) -> Self {
+    pub(super) fn with_counter_per_page(physical_pages: usize) -> Self {
         Self::AllPages(DenseReadCounters::new(physical_pages))
     }
 
@@ -100,9 +100,9 @@ impl ReadCounts {
     }
 
     /// Moves the read count of the physical page `from` to its copy `to`, and resets that of `from`.
-    pub(super) fn move_count(&mut self, from: Ppn, to: Ppn) {
+    pub(super) fn move_read_count(&mut self, from: Ppn, to: Ppn) {
         match self {
-            Self::AllPages(counters) => counters.move_count(from, to),
+            Self::AllPages(counters) => counters.move_read_count(from, to),
             Self::RecentPages(counters) => {
                 let count = counters.read_count(from);
                 counters.reset_count(from);
@@ -131,8 +131,8 @@ impl ReadCounts {
 pub(super) struct RecentReadCounters {
     /// For each counter: the physical page whose reads it counts, and the number of reads.
     counted_pages: Vec<(Ppn, u8)>,
-    /// Divider by the number of counters, which computes the index of a page's counter.
-    length_divider: Divider,
+    /// Divider by the number of counters; its remainder is the index of a page's counter.
+    counter_count_divider: Divider,
 }
 
 impl RecentReadCounters {
@@ -141,13 +141,16 @@ impl RecentReadCounters {
 
     /// Creates `places` counters, which count the reads of no page yet.
     fn new(places: usize) -> Self {
-        Self { counted_pages: vec![Self::NO_PAGE; places], length_divider: Divider::new(places as u32) }
+        Self {
+            counted_pages: vec![Self::NO_PAGE; places],
+            counter_count_divider: Divider::new(places as u32),
+        }
     }
 
     /// Returns the index of the counter that may count the reads of the physical page `ppn`.
     #[inline]
     fn counter_index_of(&self, ppn: Ppn) -> usize {
-        self.length_divider.remainder(ppn.0) as usize
+        self.counter_count_divider.remainder(ppn.0) as usize
     }
 
     /// Returns the indices of the counters of the `count` physical pages from `first` on, with the pages.
@@ -203,8 +206,8 @@ impl RecentReadCounters {
 pub(super) struct DenseReadCounters {
     /// Read counters, two of 4 bits per byte.
     counter_pairs: Vec<u8>,
-    /// Numbers of those cache lines of read counters in which a counter may not be 0.
-    counter_lines_with_reads: PageSet,
+    /// Numbers of the cache lines of read counters that may contain a counter that is not 0.
+    counter_cache_lines_with_reads: PageSet,
 }
 
 impl DenseReadCounters {
@@ -213,14 +216,14 @@ impl DenseReadCounters {
         let lines = physical_pages.div_ceil(PAGES_PER_COUNTER_LINE as usize);
         Self {
             counter_pairs: vec![0; physical_pages.div_ceil(2)],
-            counter_lines_with_reads: PageSet::new(lines as u64),
+            counter_cache_lines_with_reads: PageSet::new(lines as u64),
         }
     }
 
     /// Returns the number of reads counted for the physical page `ppn`, 0 to [`MAX_READ_COUNT`].
     #[inline]
     fn read_count(&self, ppn: Ppn) -> u8 {
-        if !self.counter_lines_with_reads.contains(counter_line(ppn)) {
+        if !self.counter_cache_lines_with_reads.contains(counter_cache_line_number(ppn)) {
             return 0;
         }
         self.counter_pairs[ppn.index() / 2] >> counter_shift_bits(ppn) & 0xf
@@ -231,7 +234,7 @@ impl DenseReadCounters {
     fn count_read(&mut self, ppn: Ppn) {
         if self.read_count(ppn) < MAX_READ_COUNT {
             self.counter_pairs[ppn.index() / 2] += 1 << counter_shift_bits(ppn);
-            self.counter_lines_with_reads.insert(counter_line(ppn));
+            self.counter_cache_lines_with_reads.insert(counter_cache_line_number(ppn));
         }
     }
 
@@ -254,31 +257,32 @@ impl DenseReadCounters {
             self.counter_pairs[even as usize / 2..odd as usize / 2].fill(0);
         }
         let (whole, end) = (first.0.div_ceil(PAGES_PER_COUNTER_LINE), end / PAGES_PER_COUNTER_LINE);
-        self.counter_lines_with_reads.remove_range(Ppn(whole), end.saturating_sub(whole));
+        self.counter_cache_lines_with_reads.remove_range(Ppn(whole), end.saturating_sub(whole));
     }
 
     /// Returns whether no read of the `count` physical pages from `first` on is counted. May return `false` although
     /// none of them was read, because pages whose counters share these cache lines were read. O(count / 8192).
     fn are_counts_surely_zero(&self, first: Ppn, count: u32) -> bool {
         let lines = first.0 / PAGES_PER_COUNTER_LINE..(first.0 + count).div_ceil(PAGES_PER_COUNTER_LINE);
-        self.counter_lines_with_reads.is_disjoint(Ppn(lines.start), lines.len() as u32)
+        self.counter_cache_lines_with_reads.is_disjoint(Ppn(lines.start), lines.len() as u32)
     }
 
     /// Moves the read count of the physical page `from` to its copy `to`, and resets that of `from`.
-    fn move_count(&mut self, from: Ppn, to: Ppn) {
+    fn move_read_count(&mut self, from: Ppn, to: Ppn) {
         let count = self.read_count(from);
         self.reset_count(from);
         self.reset_count(to);
         if count > 0 {
             self.counter_pairs[to.index() / 2] |= count << counter_shift_bits(to);
-            self.counter_lines_with_reads.insert(counter_line(to));
+            self.counter_cache_lines_with_reads.insert(counter_cache_line_number(to));
         }
     }
 }
 
-/// Returns the number of the cache line that holds the read counter of the physical page `ppn`.
+/// Returns the number of the cache line that holds the read counter of the physical page `ppn`. It has the type of a
+/// page number because it is an element of a [`PageSet`].
 #[inline]
-fn counter_line(ppn: Ppn) -> Ppn {
+fn counter_cache_line_number(ppn: Ppn) -> Ppn {
     Ppn(ppn.0 / PAGES_PER_COUNTER_LINE)
 }
 
@@ -332,7 +336,7 @@ mod tests {
         let mut accesses = DenseReadCounters::new(4);
         (0..6).for_each(|_| accesses.count_read(Ppn(2)));
         (0..9).for_each(|_| accesses.count_read(Ppn(3)));
-        accesses.move_count(Ppn(2), Ppn(3));
+        accesses.move_read_count(Ppn(2), Ppn(3));
         assert_eq!((accesses.read_count(Ppn(2)), accesses.read_count(Ppn(3))), (0, 6));
     }
 }

@@ -77,9 +77,9 @@ impl<V: Copy> SparseTable<V> {
         self.values.iter().map(|(&ppn, &value)| (ppn, value))
     }
 
-    /// Returns the number of pages whose bit is set and the number of values. The two are equal unless the table is
-    /// inconsistent.
-    pub(super) fn marked_page_and_value_counts(&self) -> [u64; 2] {
+    /// Returns the number of pages that the bitmap marks as having a value, and the number of stored values. The two
+    /// are equal unless the table is inconsistent.
+    pub(super) fn marked_page_count_and_value_count(&self) -> [u64; 2] {
         [self.pages_with_value.len(), self.values.len() as u64]
     }
 }
@@ -109,7 +109,7 @@ mod tests {
                     }
                     _ => assert_eq!(table.get(ppn), model.get(&ppn).copied()),
                 }
-                assert_eq!(table.marked_page_and_value_counts(), [model.len() as u64; 2]);
+                assert_eq!(table.marked_page_count_and_value_count(), [model.len() as u64; 2]);
             }
             assert!(model.iter().all(|(&ppn, &value)| table.get(ppn) == Some(value)));
         }

@@ -7,7 +7,7 @@
 )]
 
 use super::Recycler;
-use crate::address::{BlockId, Lpn, Ppn, Unit, is_flash_page};
+use crate::address::{BlockId, Lpn, Ppn, StoredUnit, is_flash_page};
 use crate::content::{ContentMechanism, HostWrite, MechanismKind, MechanismOutcome};
 use crate::data::{Content, Fingerprint};
 use crate::design::{ContentParts, RecyclingPart};
@@ -17,7 +17,7 @@ use crate::lifetime::EnergyModel;
 use crate::mapping::{AnyMapping, Mapping};
 use crate::nand::Nand;
 use crate::operation::Cause;
-use crate::store::Store;
+use crate::store::FlashPageStore;
 
 /// State of recycling (reviving dead pages whose content is written again) in the engine: the recycler, its options,
 /// and whether recycling is on.
@@ -29,8 +29,9 @@ pub(crate) struct RecycleState {
     pub(crate) is_on: bool,
     /// Options of recycling that the design sets.
     options: RecyclingPart,
-    /// Buffer for the dead pages that fast loading inserts after a hit, kept so that it need not be allocated anew.
-    neighbour_page_buffer: Vec<Ppn>,
+    /// Buffer for the dead pages of neighbouring logical pages, which fast loading inserts after a hit; kept so that it
+    /// need not be allocated anew.
+    neighbour_dead_page_buffer: Vec<Ppn>,
 }
 
 /// Recycling: a write revives a dead page of equal content.
@@ -44,8 +45,8 @@ impl ContentMechanism for Recycling {
     const NEEDS_HASH: bool = true;
     const IS_STATELESS: bool = false;
 
-    fn energy_per_page_in_programs(energy: &EnergyModel) -> f64 {
-        energy.dedup_energy_in_programs()
+    fn energy_per_page_in_program_energies(energy: &EnergyModel) -> f64 {
+        energy.dedup_energy_in_program_energies()
     }
 
     fn is_part_of(parts: &ContentParts) -> bool {
@@ -56,7 +57,7 @@ impl ContentMechanism for Recycling {
         ftl.recycle.as_ref().is_some_and(|stage| stage.is_on)
     }
 
-    fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+    fn set_enabled<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
         if let Some(stage) = &mut ftl.recycle {
             stage.is_on = is_on;
         }
@@ -76,7 +77,7 @@ impl RecycleState {
     /// Creates the recycling state of a device. `is_only_content_mechanism` is `true` if the device has no other
     /// content mechanism.
     pub(crate) fn new<N: Nand>(
-        store: &Store<N>,
+        store: &FlashPageStore<N>,
         logical_pages: u32,
         design: &RecyclingPart,
         is_only_content_mechanism: bool,
@@ -87,8 +88,13 @@ impl RecycleState {
             .require_paper_ranges()
             .map_err(|error| Error::InvalidOptions(error.to_string()))?;
         let part = Recycler::new(store.geometry().pages(), logical_pages, &options);
-        let part = if is_only_content_mechanism { part } else { part.with_heads_by_lpn() };
-        Ok(Self { recycler: part, is_on: true, options: design.clone(), neighbour_page_buffer: Vec::new() })
+        let part = if is_only_content_mechanism { part } else { part.with_list_heads_by_lpn() };
+        Ok(Self {
+            recycler: part,
+            is_on: true,
+            options: design.clone(),
+            neighbour_dead_page_buffer: Vec::new(),
+        })
     }
 }
 
@@ -96,14 +102,14 @@ impl RecycleState {
 /// stored in a compressed chunk, the returned number is that of the chunk member and not of a physical page. Callers
 /// may then only test whether it is `None`.
 #[inline]
-fn unit_number_known_in_ram(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
+fn ppn_known_in_ram(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
     mapping.lookup_in_ram(lpn).map(|unit| Ppn(unit.0))
 }
 
 /// Returns whether the physical page `ppn` was programmed too long ago to be revived. The age of a page is counted in
 /// flash programs since its block was opened, because a controller can store this per block. It includes the programs
 /// between the opening of the block and the program of the page.
-fn exceeds_revival_age_limit<N: Nand>(design: &RecyclingPart, store: &Store<N>, ppn: Ppn) -> bool {
+fn exceeds_revival_age_limit<N: Nand>(design: &RecyclingPart, store: &FlashPageStore<N>, ppn: Ppn) -> bool {
     design.options.max_revival_age_programs.is_some_and(|limit| {
         let opened_at = store.blocks().opened_at_sequence(store.block_of(ppn));
         store.last_sequence() - opened_at > limit
@@ -119,7 +125,7 @@ impl RecycleState {
 
     /// Returns whether the dead page `ppn` is older than the design's limit (`max_revival_age_programs`), so that it
     /// must not be revived.
-    pub(crate) fn is_too_old_to_revive<N: Nand>(&self, store: &Store<N>, ppn: Ppn) -> bool {
+    pub(crate) fn is_too_old_to_revive<N: Nand>(&self, store: &FlashPageStore<N>, ppn: Ppn) -> bool {
         exceeds_revival_age_limit(&self.options, store, ppn)
     }
 }
@@ -134,7 +140,7 @@ impl<N: Nand> Ftl<N> {
         if sharing.is_some() {
             stage.recycler.record_last_owner(dead, lpn, store.owner_in_oob(dead));
         }
-        let successor = unit_number_known_in_ram(mapping, lpn);
+        let successor = ppn_known_in_ram(mapping, lpn);
         if stage.options.options.max_revival_age_programs.is_some() {
             let RecycleState { recycler: part, options, .. } = &mut **stage;
             part.expire_next_entry_if_aged(|ppn| exceeds_revival_age_limit(options, store, ppn));
@@ -181,7 +187,7 @@ impl<N: Nand> Ftl<N> {
         };
         let fresh = found.filter(|&dead| !exceeds_revival_age_limit(&stage.options, &self.store, dead));
         if let Some(aged) = found.filter(|_| is_on && fresh.is_none()) {
-            stage.recycler.remove_expired_hit(aged);
+            stage.recycler.remove_found_entry_of_expired_page(aged);
             stage.recycler.remove_queued_pages_from_history(|ppn| self.store.owner_in_oob(ppn));
         }
         self.count_mechanism_outcome(
@@ -209,19 +215,19 @@ impl<N: Nand> Ftl<N> {
             if !self.bind(lpn, dead.into(), None)? {
                 return Ok(false);
             }
-        } else if self.delta.as_ref().is_some_and(|stage| stage.forbids_bind(lpn)) {
+        } else if self.delta.as_ref().is_some_and(|stage| stage.forbids_mapping_without_program(lpn)) {
             return Ok(false);
         } else {
             // The map may have to read and write translation pages; if that fails, nothing has changed yet.
-            let has_delta = self.note_bind_if_delta(lpn)?;
-            let entry = self.store.entry_of_bind(dead.into());
+            let has_delta = self.write_change_note_if_lpn_has_delta(lpn)?;
+            let entry = self.store.map_entry_if_mapped_without_program(dead.into());
             let old = self.mapping.update(&mut self.store, lpn, Some(entry))?;
             let stage = self.recycle.as_mut().expect("asked above");
             stage.recycler.revive_page(dead, former, lpn);
             self.mark_dead_page_valid(dead);
             self.release_reference(lpn, old);
             if has_delta {
-                self.apply_waiting_record_changes()?;
+                self.apply_deferred_content_record_changes()?;
             }
         }
         self.drop_page_from_chunk_buffer(lpn);
@@ -234,7 +240,7 @@ impl<N: Nand> Ftl<N> {
     /// Revives the dead page `unit`, to which a logical page is about to be bound (mapped without a program): removes
     /// it from the history of dead pages and from the fingerprint store, and makes it valid. Returns `false` if `unit`
     /// is not a dead page.
-    pub(crate) fn revive_if_dead_page(&mut self, unit: Unit) -> bool {
+    pub(crate) fn revive_if_dead_page(&mut self, unit: StoredUnit) -> bool {
         let Some(stage) = &mut self.recycle else { return false };
         let ppn = Ppn(unit.0);
         if !is_flash_page(unit, self.store.geometry().pages()) || !stage.recycler.is_dead(ppn) {
@@ -243,7 +249,7 @@ impl<N: Nand> Ftl<N> {
         let former = stage.recycler.owner(ppn, self.store.owner_in_oob(ppn));
         stage.recycler.revive_page_without_owner(ppn, former);
         self.mark_dead_page_valid(ppn);
-        self.index_or_mark_unhashed(self.store.nand().fingerprint(ppn), unit);
+        self.index_fingerprint_or_mark_unhashed(self.store.nand().fingerprint(ppn), unit);
         true
     }
 
@@ -258,19 +264,19 @@ impl<N: Nand> Ftl<N> {
     /// are cached are considered.
     fn load_neighbouring_dead_pages(&mut self, owner: Lpn) -> Result<()> {
         let Some(stage) = &mut self.recycle else { return Ok(()) };
-        let mut neighbours = std::mem::take(&mut stage.neighbour_page_buffer);
-        stage.recycler.raise_or_append_neighbour_pages(
+        let mut neighbours = std::mem::take(&mut stage.neighbour_dead_page_buffer);
+        stage.recycler.promote_or_append_dead_pages_of_neighbours(
             owner,
-            |lpn| unit_number_known_in_ram(&self.mapping, lpn),
+            |lpn| ppn_known_in_ram(&self.mapping, lpn),
             &mut neighbours,
         );
         neighbours.retain(|&ppn| !exceeds_revival_age_limit(&stage.options, &self.store, ppn));
         for ppn in neighbours.drain(..) {
-            let oob = self.store.read_spare(ppn, Cause::Content)?;
-            stage.recycler.offer_fast_loaded_page(ppn, oob.fingerprint);
+            let oob = self.store.read_spare(ppn, Cause::ContentMechanism)?;
+            stage.recycler.offer_neighbour_page_to_fingerprint_store(ppn, oob.fingerprint);
             stage.recycler.remove_queued_pages_from_history(|ppn| self.store.owner_in_oob(ppn));
         }
-        stage.neighbour_page_buffer = neighbours;
+        stage.neighbour_dead_page_buffer = neighbours;
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 //!
 //! Invariant: neither map nor flash changes, so recovery has nothing more to restore.
 
-use crate::address::{Lpn, Unit};
+use crate::address::{Lpn, StoredUnit};
 use crate::content::{ContentMechanism, HostWrite, MechanismKind, MechanismOutcome};
 use crate::data::Content;
 use crate::error::Result;
@@ -25,9 +25,9 @@ impl ContentMechanism for SilentWrites {
     const SUMMARY: &'static str = "A write of the content that its logical page already has is not programmed; each overwrite reads the page.";
     const NEEDS_HASH: bool = false;
 
-    /// Returns 0: silent-write elimination only reads, and reads cost nothing in the energy model of lifetime
+    /// Returns 0: the elimination of silent writes only reads, and reads cost nothing in the energy model of lifetime
     /// management.
-    fn energy_per_page_in_programs(_energy: &EnergyModel) -> f64 {
+    fn energy_per_page_in_program_energies(_energy: &EnergyModel) -> f64 {
         0.0
     }
 
@@ -41,7 +41,7 @@ impl ContentMechanism for SilentWrites {
             return Ok(false);
         }
         let is_on = Self::is_on(ftl);
-        if !is_on && !ftl.scheme_counters.count_and_sample_write(Self::KIND) {
+        if !is_on && !ftl.scheme_counters.count_write_and_check_if_sampled(Self::KIND) {
             return Ok(false);
         }
         let is_silent = ftl.is_write_silent(write)?;
@@ -73,7 +73,7 @@ impl<N: Nand> Ftl<N> {
             let has_delta = self.delta.as_ref().is_some_and(|stage| stage.has_delta(write.lpn));
             let place = self.look_up_for_comparison(write.lpn)?;
             let Some(unit) = place.filter(|_| !has_delta) else { return Ok(false) };
-            match self.read_unit(unit, &mut stored, Cause::Content) {
+            match self.read_unit(unit, &mut stored, Cause::ContentMechanism) {
                 Err(error) if error.is_media_error() => return Ok(false),
                 read => read?,
             }
@@ -88,7 +88,7 @@ impl<N: Nand> Ftl<N> {
     /// Looks up the unit to which `lpn` is mapped, in order to compare its content. With a lazy map, which does not
     /// cache entries on a write, the look-up caches nothing: the room made for the write does not cover the eviction of
     /// another entry.
-    fn look_up_for_comparison(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
+    fn look_up_for_comparison(&mut self, lpn: Lpn) -> Result<Option<StoredUnit>> {
         if self.mapping.identifies_invalid_pages_late() {
             self.mapping.lookup_without_caching(&mut self.store, lpn)
         } else {

@@ -1,15 +1,17 @@
-//! A reverse map in one log on flash, with which Remap-SSD is compared (its sections 3.3 and 5, Remap-SSD-FLog).
+//! A reverse map in one log on flash, with which Remap-SSD is compared (its sections 3.3 and 5, Remap-SSD-FLog). An
+//! entry records that a logical page was mapped to a stored page without a program, or trimmed.
 //!
-//! Its NVRAM is one page and a word: entries collect in a buffer there (an assumption: otherwise each bind would
-//! program a page), and a full buffer is programmed as a page of the log. The price: GC must read the whole log to find
+//! Its NVRAM is one page and a word: entries collect in a buffer there (an assumption: otherwise each entry would
+//! program a page), and a full buffer is programmed as a page of the log. The cost: GC must read the whole log to find
 //! the referrers of its victim, and the log itself is programmed, cleaned and collected.
 //!
 //! # Pages
 //!
 //! Log pages are numbered in the order of writing; the number is the owner in the OOB. The log is cleaned page by page
 //! from the oldest on, so the live pages are those from `oldest` to the last one found. `oldest` is one word of NVRAM
-//! after the buffer. The paper cleans the whole log at once when it is full. Here one admission cleans at most one page
-//! and programs at most one, because the caller reserves no more room: the work is the same, but spread.
+//! after the buffer. The paper cleans the whole log at once when it is full. Here a call that makes room for an entry
+//! cleans at most one page and programs at most one, because the caller reserves no more free pages: the work is the
+//! same, but spread.
 //!
 //! # Safe at every store and program
 //!
@@ -19,18 +21,19 @@
 //! - *Cleaning*: needed entries of the oldest page are recorded again. Then the word `oldest` is stored, which makes
 //!   the page obsolete, and the page is discarded. If a power loss leaves an entry twice, recovery takes the younger
 //!   one.
-//! - *A command* of several entries is recorded within one buffer, which is flushed first if it has too little room. So
-//!   a page on flash holds complete commands only, and recovery zeroes a torn one in the buffer, youngest entry first.
-//!   A command with more entries than fit in a page is rejected.
-//! - *NVRAM that goes back*: an image file may restore the words of NVRAM as of the last batch, but keeps the pages
-//!   programmed since. Recovery then finds a buffer that is on flash, and pages that had been cleaned. It cleans the
-//!   excess pages again, as far as their needed entries fit in the buffer ([`ReverseMap::clean_excess_page`]).
+//! - *A remap command* of several entries is recorded within one buffer, which is flushed first if it has too little
+//!   room. So a page on flash holds complete commands only, and recovery zeroes an incomplete one in the buffer,
+//!   youngest entry first. A command with more entries than fit in a page is rejected.
+//! - *NVRAM older than the flash*: if power is lost, an image file may restore the words of NVRAM as of an earlier
+//!   write to the file, but keep the flash pages programmed since. Recovery then finds a buffer whose entries are on
+//!   flash already, and pages that had been cleaned. It cleans these pages again, as far as their needed entries fit in
+//!   the buffer ([`ReverseMap::clean_excess_log_page`]).
 //!
 //! # Room for GC
 //!
-//! As in the NVRAM log, the entries of the largest block must fit once more. Entries recorded by GC may program one
-//! page per [`FlashLog::entries_per_page`] of them. There must be room for these pages without the block that GC keeps
-//! for its copies.
+//! As in the NVRAM log, there must always be room to record the entries of the largest block once more. Entries
+//! recorded by GC may program one page per [`FlashLog::entries_per_page`] of them. There must be room for these pages
+//! without the block that GC keeps for its copies.
 
 use std::collections::VecDeque;
 
@@ -41,22 +44,21 @@ use rustc_hash::FxBuildHasher;
 use super::log_index::LogIndex;
 use super::{
     BlockId, EntryLayout, EntryLiveness, LivenessOf, Lpn, Ppn, RemapCommand, ReverseMap, ReverseMapEntry,
-    entries_to_keep, incomplete_commands, require_device_fits_log,
+    entries_to_keep, incomplete_commands, require_log_can_address_device_pages,
 };
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
 use crate::events::MetadataWriteReason;
 use crate::nand::Nand;
 use crate::operation::Cause;
-use crate::store::{Store, Stream};
+use crate::store::{FlashPageStore, Stream};
 
 /// Minimum number of pages of a reverse-map log on flash: one page of entries, and one page that is written while the
 /// old page that it replaces still exists.
 const MIN_LOG_PAGES: u64 = 2;
-/// Divisor for the decision to clean the log: to make room for an entry of the host, the oldest page of the flash log
-/// is cleaned only if cleaning can free more entries than the capacity of the log (in reverse-map entries) divided by
-/// this number.
-const MIN_CLEANING_GAIN_DIVISOR: u64 = 20;
+/// To make room for an entry of the host, the oldest page of the flash log is cleaned only if cleaning can free more
+/// entries than the capacity of the log (in reverse-map entries) divided by this number.
+const LOG_CAPACITY_TO_MIN_CLEANING_GAIN_RATIO: u64 = 20;
 
 /// A reverse map (record of the logical pages mapped to each physical page) whose entries are in one log on flash, with
 /// a buffer of one page in NVRAM (Remap-SSD-FLog in the Remap-SSD paper).
@@ -76,12 +78,12 @@ pub struct FlashLog {
     buffered_entries: u32,
     /// Reverse-map entries by block, each with the number of its log page.
     index: LogIndex<(u32, ReverseMapEntry)>,
-    /// Number of superseded entries that are still in the log, for each bind (pair of logical and physical page); if a
-    /// bind has several entries, its oldest ones are superseded.
-    superseded_entries_by_bind: HashMap<(Lpn, Ppn), u32, FxBuildHasher>,
-    /// Log pages that the survey of the flash found in a recovery, as `(page number, PPN)`; kept until the log is
+    /// For each mapping (pair of logical and flash page), the number of its entries in the log that are superseded. If
+    /// a mapping has several entries, its oldest ones are superseded.
+    superseded_entry_count_by_mapping: HashMap<(Lpn, Ppn), u32, FxBuildHasher>,
+    /// Log pages that the scan of the flash found in a recovery, as `(log page number, PPN)`; kept until the log is
     /// recovered.
-    surveyed_log_pages: Vec<(u32, Ppn)>,
+    log_pages_found_by_scan: Vec<(u32, Ppn)>,
     /// Buffer in RAM for one log page that is read or programmed.
     page_buffer: Vec<u8>,
 }
@@ -93,8 +95,8 @@ impl FlashLog {
     /// [`Error::InvalidOptions`] if the medium has no NVRAM for a page and a word, the log has fewer than two pages or
     /// more than the device, or the device has more than [`MAX_DEVICE_PAGES_FOR_LOG`](super::MAX_DEVICE_PAGES_FOR_LOG)
     /// pages.
-    pub fn new<N: Nand>(io: &Store<N>, log_bytes: u64) -> Result<Self> {
-        Self::with_entry_layout(io, log_bytes, EntryLayout::WithoutCommand)
+    pub fn new<N: Nand>(io: &FlashPageStore<N>, log_bytes: u64) -> Result<Self> {
+        Self::with_entry_layout(io, log_bytes, EntryLayout::WithoutRemapCommand)
     }
 
     /// Creates an empty reverse-map log on flash, as [`FlashLog::new`], with entries of layout `entry_layout`.
@@ -102,7 +104,7 @@ impl FlashLog {
     /// # Errors
     /// Those of [`FlashLog::new`].
     pub fn with_entry_layout<N: Nand>(
-        io: &Store<N>,
+        io: &FlashPageStore<N>,
         log_bytes: u64,
         entry_layout: EntryLayout,
     ) -> Result<Self> {
@@ -113,7 +115,7 @@ impl FlashLog {
             let part = "the page buffer of the reverse map";
             return Err(Error::of_small_nvram(part, buffer_bytes, io.nvram().len()));
         }
-        require_device_fits_log(pages)?;
+        require_log_can_address_device_pages(pages)?;
         if log_pages < MIN_LOG_PAGES {
             return Err(Error::InvalidOptions(format!(
                 "the flash log of the reverse map needs at least {MIN_LOG_PAGES} pages of {page_bytes} bytes, but \
@@ -135,8 +137,8 @@ impl FlashLog {
             live_page_ppns: VecDeque::new(),
             buffered_entries: 0,
             index: LogIndex::new(io.geometry().blocks()),
-            superseded_entries_by_bind: HashMap::default(),
-            surveyed_log_pages: Vec::new(),
+            superseded_entry_count_by_mapping: HashMap::default(),
+            log_pages_found_by_scan: Vec::new(),
             page_buffer: vec![0; page_bytes as usize],
         })
     }
@@ -145,7 +147,7 @@ impl FlashLog {
     fn clear_ram_state(&mut self) {
         self.live_page_ppns.clear();
         self.index.clear();
-        self.superseded_entries_by_bind.clear();
+        self.superseded_entry_count_by_mapping.clear();
         self.buffered_entries = 0;
     }
 
@@ -190,7 +192,7 @@ impl FlashLog {
     /// if any; `None` if the slot is empty or torn.
     fn buffered_entry<N: Nand>(
         &self,
-        io: &Store<N>,
+        io: &FlashPageStore<N>,
         slot: u32,
     ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
         let (words, command) =
@@ -206,7 +208,7 @@ impl FlashLog {
     /// Appends a reverse-map entry to the NVRAM buffer. A full buffer is first programmed as a page of the flash log.
     fn append_to_nvram_buffer<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         entry: ReverseMapEntry,
         command: Option<RemapCommand>,
     ) -> Result<()> {
@@ -220,25 +222,25 @@ impl FlashLog {
             command,
         )?;
         self.buffered_entries += 1;
-        self.index.add(self.index.group_of(io, &entry), (self.next_page_number(), entry));
+        self.index.add(self.index.per_block_group_of(io, &entry), (self.next_page_number(), entry));
         Ok(())
     }
 
     /// Returns the number of flash pages that the reverse-map log can append without using the free block that GC keeps
     /// for its copies.
-    fn appendable_pages<N: Nand>(io: &Store<N>) -> u64 {
+    fn appendable_pages<N: Nand>(io: &FlashPageStore<N>) -> u64 {
         io.free_pages_above_reserve(Stream::RemapLog, io.preferred_append_pool(Stream::RemapLog)) as u64
     }
 
     /// Copies the entries in the NVRAM buffer to the page buffer in RAM, from which the log page is programmed.
-    fn copy_nvram_to_page_buffer<N: Nand>(&mut self, io: &Store<N>) {
+    fn copy_nvram_to_page_buffer<N: Nand>(&mut self, io: &FlashPageStore<N>) {
         for (bytes, word) in self.page_buffer.chunks_exact_mut(8).zip(io.nvram()) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
     }
 
     /// Programs the NVRAM buffer of reverse-map entries as the next page of the flash log, then zeroes the buffer.
-    fn flush_nvram_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn flush_nvram_buffer<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
         self.copy_nvram_to_page_buffer(io);
         io.flash_ops.record_metadata_reason(MetadataWriteReason::ReverseMapLogFull);
         let pool = io.preferred_append_pool(Stream::RemapLog);
@@ -250,7 +252,7 @@ impl FlashLog {
     }
 
     /// Zeroes the NVRAM buffer of reverse-map entries, first slot first, after its page was programmed.
-    fn zero_nvram_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn zero_nvram_buffer<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
         for at in 0..self.oldest_page_number_word_index() {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
@@ -272,7 +274,11 @@ impl FlashLog {
 
     /// Cleans the oldest page of the flash log: appends copies of those of its entries that are still needed to the
     /// log, and discards the page. Costs one page read and at most one program.
-    fn clean_oldest_page<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<()> {
+    fn clean_oldest_page<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        liveness_of: LivenessOf<'_>,
+    ) -> Result<()> {
         if self.live_page_ppns.is_empty() {
             return Ok(());
         }
@@ -280,13 +286,16 @@ impl FlashLog {
         self.move_entries_out_of_oldest_page(io, &groups, &entries, liveness_of)
     }
 
-    /// Reads the oldest page of the flash log. Returns the block numbers of its entries, each once, and those of its
-    /// entries that are still in the index by block.
-    fn read_oldest_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<(Vec<usize>, Vec<ReverseMapEntry>)> {
+    /// Reads the oldest page of the flash log. Returns the numbers of the blocks to which its entries refer, each once,
+    /// and those entries of the page that are still in the index by block.
+    fn read_oldest_page<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+    ) -> Result<(Vec<usize>, Vec<ReverseMapEntry>)> {
         let place = *self.live_page_ppns.front().expect("the log has a page");
         io.read(place, &mut self.page_buffer, Cause::RemapLog)?;
         let mut groups: Vec<usize> =
-            self.entries_in_page_buffer().map(|entry| self.index.group_of(io, &entry)).collect();
+            self.entries_in_page_buffer().map(|entry| self.index.per_block_group_of(io, &entry)).collect();
         groups.sort_unstable();
         groups.dedup();
         let id = self.oldest_page_number;
@@ -301,7 +310,7 @@ impl FlashLog {
     /// which `entries` and their `groups` were read.
     fn move_entries_out_of_oldest_page<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         groups: &[usize],
         entries: &[ReverseMapEntry],
         liveness_of: LivenessOf<'_>,
@@ -311,8 +320,8 @@ impl FlashLog {
         let need = |entry: &ReverseMapEntry| {
             let need = liveness_of(entry);
             EntryLiveness {
-                is_bind_live: need.is_bind_live
-                    && !dropped.contains(&(entry.lpn, entry.bound_ppn, entry.sequence_number)),
+                is_mapping_live: need.is_mapping_live
+                    && !dropped.contains(&(entry.lpn, entry.mapped_ppn, entry.sequence_number)),
                 ..need
             }
         };
@@ -329,23 +338,25 @@ impl FlashLog {
         Ok(())
     }
 
-    /// Returns those of the reverse-map `entries` whose bind is superseded, as (LPN, PPN, sequence number), and removes
-    /// them from the counts of superseded entries.
+    /// Returns those of the reverse-map `entries` whose logical page is no longer mapped to the flash page that they
+    /// name, as (LPN, PPN, sequence number), and removes them from the counts of superseded entries.
     fn take_superseded_entries<N: Nand>(
         &mut self,
-        io: &Store<N>,
+        io: &FlashPageStore<N>,
         entries: &[ReverseMapEntry],
     ) -> HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> {
         let mut taken = HashSet::default();
         for entry in entries {
-            let Some(place) = entry.bound_ppn else { continue };
-            let Some(count) = self.superseded_entries_by_bind.get_mut(&(entry.lpn, place)) else { continue };
+            let Some(place) = entry.mapped_ppn else { continue };
+            let Some(count) = self.superseded_entry_count_by_mapping.get_mut(&(entry.lpn, place)) else {
+                continue;
+            };
             *count -= 1;
             if *count == 0 {
-                self.superseded_entries_by_bind.remove(&(entry.lpn, place));
+                self.superseded_entry_count_by_mapping.remove(&(entry.lpn, place));
             }
-            self.index.decrement_superseded_count_of_group(self.index.group_of(io, entry));
-            taken.insert((entry.lpn, entry.bound_ppn, entry.sequence_number));
+            self.index.decrement_superseded_count_of_group(self.index.per_block_group_of(io, entry));
+            taken.insert((entry.lpn, entry.mapped_ppn, entry.sequence_number));
         }
         taken
     }
@@ -355,8 +366,8 @@ impl FlashLog {
         self.index.reclaimable_entries(self.used_entries())
     }
 
-    /// Returns whether the host may record `count` more entries, so that GC can still record the entries of any victim
-    /// once more.
+    /// Returns whether there is room for `count` more entries of the host, and after that still room for GC to record
+    /// the entries of any one victim once more.
     fn has_room_for_entries(&self, count: u64) -> bool {
         self.index.has_room_for_entries(self.capacity_entries(), self.free_entries(), count)
     }
@@ -365,7 +376,7 @@ impl FlashLog {
     /// already programmed, otherwise continues with them. `entries_on_flash` are those of all live log pages.
     fn recover_nvram_buffer<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         entries_on_flash: &[(u32, ReverseMapEntry)],
     ) -> Result<()> {
         io.charge_nvram_scan(self.page_buffer.len() as u64);
@@ -378,7 +389,7 @@ impl FlashLog {
         if flushed || self.buffered_entries == 0 {
             return self.zero_nvram_buffer(io);
         }
-        if self.entry_layout == EntryLayout::WithCommand {
+        if self.entry_layout == EntryLayout::WithRemapCommand {
             self.discard_torn_command(io, &buffered)
         } else {
             Ok(())
@@ -389,7 +400,7 @@ impl FlashLog {
     /// torn entry after them, because its remaining words would mix with those of the next entry.
     fn discard_torn_command<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         nvram_buffer_entries: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> Result<()> {
         if self.buffered_entries < self.entries_per_page {
@@ -416,9 +427,9 @@ fn remove_older_entry_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
     let mut seen: HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> = HashSet::default();
     entries.reverse();
     entries.retain(|(_, entry)| {
-        let buried = entry.relocation_source_or_range_end.filter(|_| entry.bound_ppn.is_some());
+        let buried = entry.relocation_source_or_range_end.filter(|_| entry.mapped_ppn.is_some());
         let is_copied = buried.is_some_and(|lpn| seen.contains(&(lpn, None, entry.sequence_number)));
-        seen.insert((entry.lpn, entry.bound_ppn, entry.sequence_number)) && !is_copied
+        seen.insert((entry.lpn, entry.mapped_ppn, entry.sequence_number)) && !is_copied
     });
     entries.reverse();
 }
@@ -426,11 +437,11 @@ fn remove_older_entry_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
 impl ReverseMap for FlashLog {
     fn make_room_for_entry<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         if !self.has_room_for_entries(1)
-            && self.reclaimable_entries() > self.capacity_entries() / MIN_CLEANING_GAIN_DIVISOR
+            && self.reclaimable_entries() > self.capacity_entries() / LOG_CAPACITY_TO_MIN_CLEANING_GAIN_RATIO
         {
             self.clean_oldest_page(io, liveness_of)?;
         }
@@ -439,7 +450,7 @@ impl ReverseMap for FlashLog {
 
     fn make_room_for_victim<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
@@ -456,7 +467,7 @@ impl ReverseMap for FlashLog {
     /// the buffer is full, it is first programmed as a log page.
     fn record_entry<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
@@ -468,14 +479,14 @@ impl ReverseMap for FlashLog {
         self.append_to_nvram_buffer(io, entry, None)
     }
 
-    fn make_room_for_command<N: Nand>(
+    fn make_room_for_remap_entries<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         places: &[Option<Ppn>],
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         let count = places.len() as u64;
-        if self.entry_layout == EntryLayout::WithoutCommand || count > u64::from(self.entries_per_page) {
+        if self.entry_layout == EntryLayout::WithoutRemapCommand || count > u64::from(self.entries_per_page) {
             return Ok(false);
         }
         if !self.has_room_for_entries(count) && self.reclaimable_entries() > 0 {
@@ -491,9 +502,9 @@ impl ReverseMap for FlashLog {
         Ok(self.has_room_for_entries(count))
     }
 
-    fn record_command<N: Nand>(
+    fn record_remap_entries<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         command: RemapCommand,
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
@@ -504,14 +515,14 @@ impl ReverseMap for FlashLog {
         entries.iter().try_for_each(|&entry| self.append_to_nvram_buffer(io, entry, Some(command)))
     }
 
-    fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
+    fn mark_mapping_superseded<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn, place: Ppn) {
         self.index.mark_superseded(io, lpn, place);
-        *self.superseded_entries_by_bind.entry((lpn, place)).or_default() += 1;
+        *self.superseded_entry_count_by_mapping.entry((lpn, place)).or_default() += 1;
     }
 
     fn scan_entries_of_block<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
@@ -525,22 +536,22 @@ impl ReverseMap for FlashLog {
         Ok(())
     }
 
-    fn drop_entries_of_block<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
+    fn drop_entries_of_block<N: Nand>(&mut self, _: &mut FlashPageStore<N>, block: BlockId) -> Result<()> {
         for (_, entry) in self.index.take_group_entries(block.index()) {
-            let place = entry.bound_ppn.expect("an entry of a block names a page");
-            self.superseded_entries_by_bind.remove(&(entry.lpn, place));
+            let place = entry.mapped_ppn.expect("an entry of a block names a page");
+            self.superseded_entry_count_by_mapping.remove(&(entry.lpn, place));
         }
         self.index.mark_tombstones_maybe_obsolete();
         Ok(())
     }
 
     fn adopt_log_pages(&mut self, pages: &[(u32, Ppn)]) {
-        self.surveyed_log_pages = pages.to_vec();
+        self.log_pages_found_by_scan = pages.to_vec();
     }
 
-    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
+    fn recover<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<Vec<ReverseMapEntry>> {
         self.clear_ram_state();
-        let found: HashMap<u32, Ppn, FxBuildHasher> = self.surveyed_log_pages.drain(..).collect();
+        let found: HashMap<u32, Ppn, FxBuildHasher> = self.log_pages_found_by_scan.drain(..).collect();
         self.oldest_page_number = io.nvram()[self.oldest_page_number_word_index()] as u32;
         let mut entries = Vec::new();
         while let Some(&place) = found.get(&self.next_page_number()) {
@@ -554,13 +565,17 @@ impl ReverseMap for FlashLog {
         entries.extend(buffered.map(|(entry, _)| (self.next_page_number(), entry)));
         remove_older_entry_copies(&mut entries);
         for &(id, entry) in &entries {
-            self.index.add(self.index.group_of(io, &entry), (id, entry));
+            self.index.add(self.index.per_block_group_of(io, &entry), (id, entry));
         }
         self.index.mark_tombstones_maybe_obsolete();
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
     }
 
-    fn clean_excess_page<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<bool> {
+    fn clean_excess_log_page<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        liveness_of: LivenessOf<'_>,
+    ) -> Result<bool> {
         if self.live_pages() <= self.max_log_pages {
             return Ok(false);
         }
@@ -573,7 +588,7 @@ impl ReverseMap for FlashLog {
         Ok(true)
     }
 
-    fn all_entries<N: Nand>(&self, _: &Store<N>) -> Vec<ReverseMapEntry> {
+    fn all_entries<N: Nand>(&self, _: &FlashPageStore<N>) -> Vec<ReverseMapEntry> {
         self.index.all_entries().map(|&(_, entry)| entry).collect()
     }
 
@@ -583,7 +598,7 @@ impl ReverseMap for FlashLog {
 
     /// Returns 2: cleaning the log to make room for an entry may append one flash page, and recording the entry
     /// another.
-    fn max_pages_per_recorded_entry(&self) -> u32 {
+    fn max_flash_pages_written_per_entry(&self) -> u32 {
         2
     }
 
@@ -609,7 +624,7 @@ impl ReverseMap for FlashLog {
     }
 
     fn check_invariants(&self) -> std::result::Result<(), String> {
-        let named: u32 = self.superseded_entries_by_bind.values().sum();
+        let named: u32 = self.superseded_entry_count_by_mapping.values().sum();
         if named != self.index.superseded_entry_count() {
             return Err(format!(
                 "the flash log of the reverse map has {named} superseded entries by its table of logical and flash \

@@ -2,11 +2,12 @@
 //! entries.
 //!
 //! It models designs whose OOB can be rewritten, or which know all referrers in advance, and is the upper bound for any
-//! real reverse map (the paper's Opt). Its entries are in RAM that survives a power loss; the price of that is not
-//! modelled. On a device with the map in NVRAM they are lost instead, and recovery rebuilds them from the L2P table.
+//! real reverse map (the paper's Opt). Its entries are in RAM that survives a power loss; the cost of such RAM is not
+//! modelled. On a device with the map in NVRAM, a power loss destroys the entries, and recovery rebuilds them from the
+//! L2P table.
 //!
-//! Invariant: an entry exists exactly while its bind is current. Tombstones (records of trims) are not kept, because
-//! recovery rebuilds nothing from entries.
+//! Invariant: an entry exists exactly while a logical page is mapped to a stored page without a program. Tombstones
+//! (records of trims) are not kept, because recovery rebuilds nothing from entries.
 
 use std::slice;
 
@@ -16,40 +17,40 @@ use rustc_hash::FxBuildHasher;
 use super::{BlockId, LivenessOf, Lpn, Ppn, REVERSE_MAP_ENTRY_BYTES, ReverseMap, ReverseMapEntry};
 use crate::error::Result;
 use crate::nand::Nand;
-use crate::store::Store;
+use crate::store::FlashPageStore;
 use crate::tables::PageSet;
 
 /// Bytes of controller RAM per entry on a device that rebuilds the reverse map in recovery: physical page and logical
 /// page. All entries are current, so none needs its sequence number.
 const RAM_BYTES_PER_REBUILT_ENTRY: u64 = 8;
 
-/// The logical pages that are bound to one physical page (mapped to it without a program): a single one, or the index
-/// of a list of several.
+/// The logical pages that are mapped to one physical page without a program: a single one, or the index of a list of
+/// several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum BoundLpns {
-    /// The only logical page that is bound to the physical page.
+enum LpnsMappedWithoutProgram {
+    /// The only logical page that is mapped to the physical page without a program.
     Single(Lpn),
-    /// Index of the list of the logical pages that are bound to the physical page.
+    /// Index of the list of the logical pages that are mapped to the physical page without a program.
     List(u32),
 }
 
-/// The ideal reverse map: holds in RAM, without limit or cost, the logical pages that are bound to each physical page
-/// (mapped to it without a program).
+/// The ideal reverse map: holds in RAM, without limit or cost, the logical pages that are mapped to each physical page
+/// without a program.
 #[derive(Clone, Debug)]
 pub struct IdealReverseMap {
-    /// The logical pages bound to (mapped without a program to) each physical page or chunk member.
-    bound_lpns_by_ppn: HashMap<Ppn, BoundLpns, FxBuildHasher>,
-    /// Lists of two or more logical pages that are bound to one physical page (mapped to it without a program), oldest
-    /// first. Lists that are not in use are empty.
-    bound_lpn_lists: Vec<Vec<Lpn>>,
-    /// Indices of the empty lists in `bound_lpn_lists` that can be used again.
+    /// The logical pages that are mapped without a program to each physical page or chunk member.
+    lpns_mapped_without_program_by_ppn: HashMap<Ppn, LpnsMappedWithoutProgram, FxBuildHasher>,
+    /// Lists of two or more logical pages that are mapped to one physical page without a program, oldest first. Lists
+    /// that are not in use are empty.
+    lists_of_lpns_mapped_without_program: Vec<Vec<Lpn>>,
+    /// Indices of the empty lists in `lists_of_lpns_mapped_without_program` that can be used again.
     unused_list_indices: Vec<u32>,
-    /// Physical pages to which logical pages are bound, so that a query for a whole block reads only a few words of
-    /// this bitmap. Members of compressed chunks are not included.
-    pages_with_bound_lpns: PageSet,
+    /// Physical pages to which logical pages are mapped without a program, so that a query for a whole block reads only
+    /// a few words of this bitmap. Members of compressed chunks are not included.
+    pages_mapped_without_program: PageSet,
     /// Number of flash pages of the device; units with this number or a greater one are members of compressed chunks.
     physical_page_count: u64,
-    /// Number of reverse-map entries: one for each bound logical page.
+    /// Number of reverse-map entries: one for each logical page that is mapped without a program.
     entry_count: u64,
     /// Whether recovery rebuilds the entries from the L2P table, so that no battery has to keep them.
     is_rebuilt_in_recovery: bool,
@@ -59,19 +60,19 @@ impl IdealReverseMap {
     /// Creates an empty ideal reverse map for a device of `physical_page_count` pages.
     pub fn new(physical_page_count: u64) -> Self {
         Self {
-            bound_lpns_by_ppn: HashMap::default(),
-            bound_lpn_lists: Vec::new(),
+            lpns_mapped_without_program_by_ppn: HashMap::default(),
+            lists_of_lpns_mapped_without_program: Vec::new(),
             unused_list_indices: Vec::new(),
-            pages_with_bound_lpns: PageSet::new(physical_page_count),
+            pages_mapped_without_program: PageSet::new(physical_page_count),
             physical_page_count,
             entry_count: 0,
             is_rebuilt_in_recovery: false,
         }
     }
 
-    /// Sets the accounting of RAM to entries that recovery rebuilds, instead of the paper's entries of 16 bytes that a
-    /// battery keeps.
-    pub(crate) fn account_entries_as_rebuilt(&mut self) {
+    /// From now on, counts RAM for entries in the form that recovery can rebuild ([`RAM_BYTES_PER_REBUILT_ENTRY`]), not
+    /// for the paper's entries of 16 bytes, which a battery has to keep.
+    pub(crate) fn count_ram_of_entries_as_rebuilt_by_recovery(&mut self) {
         self.is_rebuilt_in_recovery = true;
     }
 
@@ -81,126 +82,144 @@ impl IdealReverseMap {
         *self = Self { is_rebuilt_in_recovery, ..Self::new(self.physical_page_count) };
     }
 
-    /// Returns the bytes of controller RAM of all entries. There is one for each logical page that is bound, that is,
-    /// mapped to stored content without a program.
+    /// Returns the bytes of controller RAM of all entries. There is one for each logical page that is mapped to stored
+    /// content without a program.
     pub(crate) fn total_entry_bytes(&self) -> u64 {
         self.entry_count
             * if self.is_rebuilt_in_recovery { RAM_BYTES_PER_REBUILT_ENTRY } else { REVERSE_MAP_ENTRY_BYTES }
     }
 
-    /// Returns the number of physical pages and chunk members to which logical pages are bound.
-    pub(super) fn bound_unit_count(&self) -> u64 {
-        self.bound_lpns_by_ppn.len() as u64
+    /// Returns the number of physical pages and chunk members to which logical pages are mapped without a program.
+    pub(super) fn units_mapped_without_program_count(&self) -> u64 {
+        self.lpns_mapped_without_program_by_ppn.len() as u64
     }
 
-    /// Whether `place` is a flash page, not a member of a compressed chunk.
-    fn is_physical_page(&self, place: Ppn) -> bool {
+    /// Whether `place` is a whole flash page, not a member of a compressed chunk.
+    fn is_whole_flash_page(&self, place: Ppn) -> bool {
         u64::from(place.0) < self.physical_page_count
     }
 
-    /// Returns the logical pages in `binders`, which are bound (mapped without a program) to one physical page, oldest
-    /// first.
-    fn bound_lpns_of<'a>(&'a self, binders: &'a BoundLpns) -> &'a [Lpn] {
+    /// Returns the logical pages in `binders`, which are mapped to one physical page without a program, oldest first.
+    fn as_lpn_slice<'a>(&'a self, binders: &'a LpnsMappedWithoutProgram) -> &'a [Lpn] {
         match binders {
-            BoundLpns::Single(lpn) => slice::from_ref(lpn),
-            BoundLpns::List(list) => &self.bound_lpn_lists[*list as usize],
+            LpnsMappedWithoutProgram::Single(lpn) => slice::from_ref(lpn),
+            LpnsMappedWithoutProgram::List(list) => {
+                &self.lists_of_lpns_mapped_without_program[*list as usize]
+            }
         }
     }
 
-    /// Returns the reverse-map entries of all logical pages bound (mapped without a program) to the physical page
-    /// `place`. Their sequence number is 0: all are current, and no other component compares their age.
+    /// Returns the reverse-map entries of all logical pages mapped without a program to the physical page `place`.
+    /// Their sequence number is 0: all are current, and no other component compares their age.
     pub fn entries_at(&self, place: Ppn) -> Vec<ReverseMapEntry> {
-        let lpns = self.bound_lpns_by_ppn.get(&place).map_or(&[][..], |binders| self.bound_lpns_of(binders));
+        let lpns = self
+            .lpns_mapped_without_program_by_ppn
+            .get(&place)
+            .map_or(&[][..], |binders| self.as_lpn_slice(binders));
         let to_entry = |&lpn: &Lpn| ReverseMapEntry {
             lpn,
-            bound_ppn: Some(place),
+            mapped_ppn: Some(place),
             relocation_source_or_range_end: None,
             sequence_number: 0,
         };
         lpns.iter().map(to_entry).collect()
     }
 
-    /// Removes the record of the physical page `place`, to which no logical page is bound any more.
-    fn remove_unbound_page(&mut self, place: Ppn) {
-        self.bound_lpns_by_ppn.remove(&place);
-        if self.is_physical_page(place) {
-            self.pages_with_bound_lpns.remove(place);
+    /// Removes the record of the physical page `place`, to which no logical page is mapped without a program any more.
+    fn remove_page_without_referring_lpns(&mut self, place: Ppn) {
+        self.lpns_mapped_without_program_by_ppn.remove(&place);
+        if self.is_whole_flash_page(place) {
+            self.pages_mapped_without_program.remove(place);
         }
     }
 
-    /// Adds `lpn` to `binders`, the logical pages bound to one physical page so far. Creates a list if there was a
-    /// single one. Returns the logical pages that are bound now.
-    fn add_bound_lpn(&mut self, binders: BoundLpns, lpn: Lpn) -> BoundLpns {
+    /// Adds `lpn` to `binders`, the logical pages mapped to one physical page without a program so far. If `binders` is
+    /// a single logical page, it becomes a list of both. Returns the logical pages that are mapped now.
+    fn add_lpn_mapped_without_program(
+        &mut self,
+        binders: LpnsMappedWithoutProgram,
+        lpn: Lpn,
+    ) -> LpnsMappedWithoutProgram {
         let first = match binders {
-            BoundLpns::List(list) => {
-                self.bound_lpn_lists[list as usize].push(lpn);
+            LpnsMappedWithoutProgram::List(list) => {
+                self.lists_of_lpns_mapped_without_program[list as usize].push(lpn);
                 return binders;
             }
-            BoundLpns::Single(first) => first,
+            LpnsMappedWithoutProgram::Single(first) => first,
         };
-        let list = self.unused_list_indices.pop().unwrap_or(self.bound_lpn_lists.len() as u32);
-        if list as usize == self.bound_lpn_lists.len() {
-            self.bound_lpn_lists.push(Vec::new());
+        let list =
+            self.unused_list_indices.pop().unwrap_or(self.lists_of_lpns_mapped_without_program.len() as u32);
+        if list as usize == self.lists_of_lpns_mapped_without_program.len() {
+            self.lists_of_lpns_mapped_without_program.push(Vec::new());
         }
-        self.bound_lpn_lists[list as usize].extend([first, lpn]);
-        BoundLpns::List(list)
+        self.lists_of_lpns_mapped_without_program[list as usize].extend([first, lpn]);
+        LpnsMappedWithoutProgram::List(list)
     }
 
-    /// Removes `lpn` from `binders`, the logical pages bound to one physical page so far. Returns the logical pages
-    /// that are still bound; `None` if there is none.
-    fn remove_bound_lpn(&mut self, binders: BoundLpns, lpn: Lpn) -> Option<BoundLpns> {
-        let at = self.bound_lpns_of(&binders).iter().position(|&bound| bound == lpn);
+    /// Removes `lpn` from `binders`, the logical pages mapped to one physical page without a program so far. Returns
+    /// the logical pages that are still mapped; `None` if there is none.
+    fn remove_lpn_mapped_without_program(
+        &mut self,
+        binders: LpnsMappedWithoutProgram,
+        lpn: Lpn,
+    ) -> Option<LpnsMappedWithoutProgram> {
+        let at = self.as_lpn_slice(&binders).iter().position(|&bound| bound == lpn);
         let at = at.expect("the binder was recorded");
-        let BoundLpns::List(list) = binders else { return None };
-        self.bound_lpn_lists[list as usize].remove(at);
-        let [last] = self.bound_lpn_lists[list as usize][..] else { return Some(binders) };
-        self.bound_lpn_lists[list as usize].clear();
+        let LpnsMappedWithoutProgram::List(list) = binders else { return None };
+        self.lists_of_lpns_mapped_without_program[list as usize].remove(at);
+        let [last] = self.lists_of_lpns_mapped_without_program[list as usize][..] else {
+            return Some(binders);
+        };
+        self.lists_of_lpns_mapped_without_program[list as usize].clear();
         self.unused_list_indices.push(list);
-        Some(BoundLpns::Single(last))
+        Some(LpnsMappedWithoutProgram::Single(last))
     }
 }
 
 impl ReverseMap for IdealReverseMap {
-    fn make_room_for_entry<N: Nand>(&mut self, _: &mut Store<N>, _: LivenessOf<'_>) -> Result<bool> {
+    fn make_room_for_entry<N: Nand>(&mut self, _: &mut FlashPageStore<N>, _: LivenessOf<'_>) -> Result<bool> {
         Ok(true)
     }
 
     fn record_entry<N: Nand>(
         &mut self,
-        _: &mut Store<N>,
+        _: &mut FlashPageStore<N>,
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
-        if let Some(place) = entry.bound_ppn {
-            if let Some(before) = self.bound_lpns_by_ppn.insert(place, BoundLpns::Single(entry.lpn)) {
-                let several = self.add_bound_lpn(before, entry.lpn);
-                self.bound_lpns_by_ppn.insert(place, several);
+        if let Some(place) = entry.mapped_ppn {
+            if let Some(before) = self
+                .lpns_mapped_without_program_by_ppn
+                .insert(place, LpnsMappedWithoutProgram::Single(entry.lpn))
+            {
+                let several = self.add_lpn_mapped_without_program(before, entry.lpn);
+                self.lpns_mapped_without_program_by_ppn.insert(place, several);
             }
             self.entry_count += 1;
-            if self.is_physical_page(place) {
-                self.pages_with_bound_lpns.insert(place);
+            if self.is_whole_flash_page(place) {
+                self.pages_mapped_without_program.insert(place);
             }
         }
         Ok(())
     }
 
-    fn mark_bind_superseded<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, place: Ppn) {
-        let binders = self.bound_lpns_by_ppn[&place];
-        match self.remove_bound_lpn(binders, lpn) {
-            Some(binders) => _ = self.bound_lpns_by_ppn.insert(place, binders),
-            None => self.remove_unbound_page(place),
+    fn mark_mapping_superseded<N: Nand>(&mut self, _: &mut FlashPageStore<N>, lpn: Lpn, place: Ppn) {
+        let binders = self.lpns_mapped_without_program_by_ppn[&place];
+        match self.remove_lpn_mapped_without_program(binders, lpn) {
+            Some(binders) => _ = self.lpns_mapped_without_program_by_ppn.insert(place, binders),
+            None => self.remove_page_without_referring_lpns(place),
         }
         self.entry_count -= 1;
     }
 
     fn scan_entries_of_block<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
         let mut places = Vec::new();
-        self.pages_with_bound_lpns.append_pages_in_range(
+        self.pages_mapped_without_program.append_pages_in_range(
             io.geometry().first_page(block),
             io.geometry().block_pages(),
             &mut places,
@@ -209,20 +228,20 @@ impl ReverseMap for IdealReverseMap {
         Ok(())
     }
 
-    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
+    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut FlashPageStore<N>, block: BlockId) -> Result<()> {
         let is_free = self
-            .pages_with_bound_lpns
+            .pages_mapped_without_program
             .is_disjoint(io.geometry().first_page(block), io.geometry().block_pages());
         assert!(is_free, "a page of erased block {block} is still bound");
         Ok(())
     }
 
-    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
+    fn recover<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<Vec<ReverseMapEntry>> {
         Ok(self.all_entries(io))
     }
 
-    fn all_entries<N: Nand>(&self, _: &Store<N>) -> Vec<ReverseMapEntry> {
-        self.bound_lpns_by_ppn.keys().flat_map(|&place| self.entries_at(place)).collect()
+    fn all_entries<N: Nand>(&self, _: &FlashPageStore<N>) -> Vec<ReverseMapEntry> {
+        self.lpns_mapped_without_program_by_ppn.keys().flat_map(|&place| self.entries_at(place)).collect()
     }
 
     fn valid_entry_count(&self) -> u64 {
@@ -235,8 +254,11 @@ impl ReverseMap for IdealReverseMap {
     }
 
     fn check_invariants(&self) -> std::result::Result<(), String> {
-        let counted: usize =
-            self.bound_lpns_by_ppn.values().map(|binders| self.bound_lpns_of(binders).len()).sum();
+        let counted: usize = self
+            .lpns_mapped_without_program_by_ppn
+            .values()
+            .map(|binders| self.as_lpn_slice(binders).len())
+            .sum();
         if counted as u64 != self.entry_count {
             return Err(format!(
                 "the ideal reverse map records {counted} logical pages that were mapped without a program (bound), so \
@@ -244,15 +266,17 @@ impl ReverseMap for IdealReverseMap {
                 self.entry_count
             ));
         }
-        let of_pages = self.bound_lpns_by_ppn.keys().filter(|&&place| self.is_physical_page(place));
-        let marked = of_pages.clone().filter(|&&place| self.pages_with_bound_lpns.contains(place)).count();
-        if (marked, marked as u64) == (of_pages.clone().count(), self.pages_with_bound_lpns.len()) {
+        let of_pages =
+            self.lpns_mapped_without_program_by_ppn.keys().filter(|&&place| self.is_whole_flash_page(place));
+        let marked =
+            of_pages.clone().filter(|&&place| self.pages_mapped_without_program.contains(place)).count();
+        if (marked, marked as u64) == (of_pages.clone().count(), self.pages_mapped_without_program.len()) {
             Ok(())
         } else {
             Err(format!(
                 "the ideal reverse map must mark exactly the flash pages that have entries, but it marks {} pages, \
                  and {} pages have entries, of which {marked} are marked",
-                self.pages_with_bound_lpns.len(),
+                self.pages_mapped_without_program.len(),
                 of_pages.count()
             ))
         }

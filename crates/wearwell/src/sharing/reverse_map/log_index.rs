@@ -1,5 +1,6 @@
-//! Index by block of the entries of a reverse-map log, used by the log in NVRAM and by the log on flash. It counts the
-//! entries of each block and those that are superseded, and tells whether the host may record one more.
+//! Index by block of the entries of a reverse-map log, used by the log in NVRAM and by the log on flash. The entries of
+//! one block form a *group*, and the tombstones (records of trims) form a last group. The index counts the entries of
+//! each group and those that are superseded, and tells whether the host may record one more.
 //!
 //! Only the simulation has this index by block. A controller scans the log instead, and the logs count those scans.
 //!
@@ -7,21 +8,26 @@
 
 use std::collections::VecDeque;
 
-use super::{BlockId, Lpn, MAX_FILL_PERCENT_FOR_BINDS, PerBlockCountHistogram, Ppn, ReverseMapEntry};
+use super::{
+    BlockId, EntriesOrSegmentsPerBlockHistogram, Lpn, MAX_REVERSE_MAP_FILL_PERCENT_FOR_HOST_ENTRIES, Ppn,
+    ReverseMapEntry,
+};
 use crate::nand::Nand;
-use crate::store::Store;
+use crate::store::FlashPageStore;
 
 /// Number of a group of log entries: the number of their block, or one more than the last block for tombstones (records
 /// of trims).
 pub(super) type GroupNumber = usize;
 
-/// Entries of one block, or the tombstones (records of trims), in the order of recording. `T` is what the index keeps
-/// per entry.
+/// The log entries of one block, or the tombstones (records of trims), in the order of recording. `T` is what the index
+/// stores for each entry: its slot in the log, or a copy of the entry with the number of its log page.
 #[derive(Clone, Debug)]
-struct EntryGroup<T> {
-    /// What the index keeps for each reverse-map entry of the group, oldest entry first.
+struct PerBlockEntryGroup<T> {
+    /// What the index stores for each log entry of the block (or each tombstone), oldest entry first: its slot, or a
+    /// copy of it.
     entries: VecDeque<T>,
-    /// Number of superseded entries in the group: entries whose logical page is no longer bound to their physical page.
+    /// Number of superseded entries in the group: entries whose logical page is no longer mapped to their physical
+    /// page.
     superseded_entries: u32,
 }
 
@@ -31,12 +37,13 @@ struct EntryGroup<T> {
 pub(super) struct LogIndex<T> {
     /// Groups of log entries: one for each block, by block number, and a last one for the tombstones (records of
     /// trims).
-    groups: Vec<EntryGroup<T>>,
+    groups: Vec<PerBlockEntryGroup<T>>,
     /// Histogram of the number of log entries per block, which gives the largest number.
-    entries_per_block_histogram: PerBlockCountHistogram,
+    entries_per_block_histogram: EntriesOrSegmentsPerBlockHistogram,
     /// Number of entries in the index, superseded ones included.
     indexed_entries: u32,
-    /// Number of superseded entries in the index: entries whose logical page is no longer bound to their physical page.
+    /// Number of superseded entries in the index: entries whose logical page is no longer mapped to their physical
+    /// page.
     superseded_entries: u32,
     /// Number of tombstones (records of trims) that may have become unnecessary since the log examined them last.
     maybe_obsolete_tombstones: u32,
@@ -45,10 +52,10 @@ pub(super) struct LogIndex<T> {
 impl<T: Clone> LogIndex<T> {
     /// Creates an empty index of a reverse-map log for a device of `blocks` blocks.
     pub(super) fn new(blocks: u32) -> Self {
-        let empty = EntryGroup { entries: VecDeque::new(), superseded_entries: 0 };
+        let empty = PerBlockEntryGroup { entries: VecDeque::new(), superseded_entries: 0 };
         Self {
             groups: vec![empty; blocks as usize + 1],
-            entries_per_block_histogram: PerBlockCountHistogram::default(),
+            entries_per_block_histogram: EntriesOrSegmentsPerBlockHistogram::default(),
             indexed_entries: 0,
             superseded_entries: 0,
             maybe_obsolete_tombstones: 0,
@@ -61,7 +68,7 @@ impl<T: Clone> LogIndex<T> {
     }
 
     /// Returns the number of groups of log entries: one for each block, and one for the tombstones (records of trims).
-    pub(super) fn group_count(&self) -> usize {
+    pub(super) fn per_block_group_count(&self) -> usize {
         self.groups.len()
     }
 
@@ -72,8 +79,12 @@ impl<T: Clone> LogIndex<T> {
 
     /// Returns the group of a log entry: that of the block with its physical page, or that of the tombstones (records
     /// of trims) if it names no page.
-    pub(super) fn group_of<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> GroupNumber {
-        entry.bound_ppn.map_or(self.tombstone_group(), |place| io.block_of(place).index())
+    pub(super) fn per_block_group_of<N: Nand>(
+        &self,
+        io: &FlashPageStore<N>,
+        entry: &ReverseMapEntry,
+    ) -> GroupNumber {
+        entry.mapped_ppn.map_or(self.tombstone_group(), |place| io.block_of(place).index())
     }
 
     /// Returns what the index keeps per entry (a slot, or a copy with its log page number) for the entries of a group,
@@ -82,8 +93,8 @@ impl<T: Clone> LogIndex<T> {
         &self.groups[group].entries
     }
 
-    /// Returns what the index keeps per entry (a slot, or a copy with its log page number) for all entries, group by
-    /// group.
+    /// Returns what the index stores for all log entries (a slot, or a copy with its log page number): those of one
+    /// block after the other, the tombstones (records of trims) last.
     pub(super) fn all_entries(&self) -> impl Iterator<Item = &T> {
         self.groups.iter().flat_map(|group| &group.entries)
     }
@@ -99,7 +110,7 @@ impl<T: Clone> LogIndex<T> {
 
     /// Removes all entries of a group (the log entries of one block, or the tombstones), and returns them.
     pub(super) fn take_group_entries(&mut self, group: GroupNumber) -> VecDeque<T> {
-        let EntryGroup { entries, superseded_entries } = &mut self.groups[group];
+        let PerBlockEntryGroup { entries, superseded_entries } = &mut self.groups[group];
         self.superseded_entries -= std::mem::take(superseded_entries);
         let dropped = std::mem::take(entries);
         self.entries_per_block_histogram.move_block_to_count(dropped.len() as u32, 0);
@@ -124,7 +135,7 @@ impl<T: Clone> LogIndex<T> {
     }
 
     /// Counts one more superseded entry: `lpn` is no longer bound to `place`.
-    pub(super) fn mark_superseded<N: Nand>(&mut self, io: &Store<N>, lpn: Lpn, place: Ppn) {
+    pub(super) fn mark_superseded<N: Nand>(&mut self, io: &FlashPageStore<N>, lpn: Lpn, place: Ppn) {
         let group = &mut self.groups[io.block_of(place).index()];
         group.superseded_entries += 1;
         let recorded = group.entries.len() as u32;
@@ -149,7 +160,8 @@ impl<T: Clone> LogIndex<T> {
         self.maybe_obsolete_tombstones = 0;
     }
 
-    /// Returns the number of entries in the index that are not superseded, so that their binds still hold.
+    /// Returns the number of entries in the index that are not superseded: their logical page is still mapped to the
+    /// physical page that the entry names.
     pub(super) fn current_entry_count(&self) -> u64 {
         u64::from(self.indexed_entries - self.superseded_entries)
     }
@@ -166,7 +178,7 @@ impl<T: Clone> LogIndex<T> {
     /// all entries of the block that has the most, the new ones included.
     pub(super) fn has_room_for_entries(&self, capacity: u64, free: u64, count: u64) -> bool {
         let largest = u64::from(self.entries_per_block_histogram.largest_count_per_block());
-        self.current_entry_count() + count <= capacity * MAX_FILL_PERCENT_FOR_BINDS / 100
+        self.current_entry_count() + count <= capacity * MAX_REVERSE_MAP_FILL_PERCENT_FOR_HOST_ENTRIES / 100
             && free >= count + largest + count
     }
 

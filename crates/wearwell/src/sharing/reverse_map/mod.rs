@@ -37,7 +37,7 @@
 //!
 //! Compaction, GC and erases drop entries one by one, which would make a complete command look torn. So before a
 //! reverse map drops its first entry after a command, it stores the current sequence number in a word of NVRAM. This is
-//! the *vouched* number, up to which every command counts as complete. An entry that is recorded again is recorded as a
+//! the number up to which every command counts as complete. An entry that is recorded again is recorded as a
 //! single entry.
 //!
 //! The engine decides which entries are still *needed*, because only it has the mapping; reverse maps call it when they
@@ -59,7 +59,7 @@ pub use segments::{DEFAULT_SEGMENT_BYTES, MAX_SEGMENTS, NvramSegments};
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::error::{Error, Result};
 use crate::nand::Nand;
-use crate::store::Store;
+use crate::store::FlashPageStore;
 
 /// A reverse-map entry: records one bind (mapping without a program), or one trim as a tombstone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -67,11 +67,11 @@ pub struct ReverseMapEntry {
     /// The logical page that the entry binds (maps without a program), or that was trimmed if the entry names no
     /// physical page.
     pub lpn: Lpn,
-    /// The physical page to which the entry binds its logical page; `None` makes the entry a tombstone (record of a
-    /// trim): the logical page is unmapped.
-    pub bound_ppn: Option<Ppn>,
-    /// For a bind: the logical page that was unmapped in the same step (the source of a relocation). For a tombstone of
-    /// several logical pages: the last one of the range.
+    /// The physical page to which the entry maps its logical page without a program. `None` makes the entry a tombstone
+    /// (record of a trim): the logical page is unmapped.
+    pub mapped_ppn: Option<Ppn>,
+    /// For an entry that maps a logical page to a stored page: the logical page that was unmapped in the same step (the
+    /// source of a relocation). For a tombstone (record of a trim) of several logical pages: the last one of the range.
     pub relocation_source_or_range_end: Option<Lpn>,
     /// Sequence number of the entry; page programs and reverse-map entries of the device share one sequence.
     pub sequence_number: u64,
@@ -81,11 +81,11 @@ pub struct ReverseMapEntry {
 pub const REVERSE_MAP_ENTRY_BYTES: u64 = 16;
 
 /// Bytes of a reverse-map entry that also names its atomic remap command (Remap-SSD, section 4.3).
-pub const COMMAND_ENTRY_BYTES: u64 = 24;
+pub const ENTRY_WITH_REMAP_COMMAND_BYTES: u64 = 24;
 
-/// Percentage of the reverse map's capacity that entries may fill before binds (mappings without a program) are
-/// refused: the host must write instead (Remap-SSD, section 4.4).
-const MAX_FILL_PERCENT_FOR_BINDS: u64 = 95;
+/// Percentage of the reverse map's capacity up to which the host may add entries (mappings without a program). If the
+/// map is fuller, the host must write instead (Remap-SSD, section 4.4); GC may still add entries.
+const MAX_REVERSE_MAP_FILL_PERCENT_FOR_HOST_ENTRIES: u64 = 95;
 
 /// Bit that is 1 in every word of a stored reverse-map entry: a 0 shows that the slot is empty, or that a loss of power
 /// interrupted the store.
@@ -108,7 +108,7 @@ impl ReverseMapEntry {
     /// Returns the logical pages that this reverse-map entry unmaps: the source of a relocation, or the range of a
     /// tombstone (record of a trim).
     pub fn tombstoned_lpns(&self) -> impl Iterator<Item = Lpn> + use<> {
-        let range = match (self.bound_ppn, self.relocation_source_or_range_end) {
+        let range = match (self.mapped_ppn, self.relocation_source_or_range_end) {
             (Some(_), None) => 0..0,
             (Some(_), Some(source)) => source.0..source.0 + 1,
             (None, last) => self.lpn.0..last.unwrap_or(self.lpn).0 + 1,
@@ -130,7 +130,7 @@ impl ReverseMapEntry {
             fits(self.lpn) && self.relocation_source_or_range_end.is_none_or(fits),
             "{self:?} has a page number that does not fit 31 bits"
         );
-        let offset = self.bound_ppn.map_or(NO_PAGE_OFFSET, |place| (place.0 - first.0) as u64);
+        let offset = self.mapped_ppn.map_or(NO_PAGE_OFFSET, |place| (place.0 - first.0) as u64);
         let source = self.relocation_source_or_range_end.map_or(NO_LPN, |lpn| lpn.0 as u64);
         let flag = u64::from(self.relocation_source_or_range_end.is_some());
         [
@@ -149,7 +149,7 @@ impl ReverseMapEntry {
         let source = words[1] >> (2 + LPN_BITS) & NO_LPN;
         Some(Self {
             lpn: Lpn((words[1] >> 1 & NO_LPN) as u32),
-            bound_ppn: (offset != NO_PAGE_OFFSET).then(|| Ppn(first.0 + offset as u32)),
+            mapped_ppn: (offset != NO_PAGE_OFFSET).then(|| Ppn(first.0 + offset as u32)),
             relocation_source_or_range_end: (source != NO_LPN).then_some(Lpn(source as u32)),
             sequence_number: words[0] >> (1 + PAGE_OFFSET_BITS),
         })
@@ -194,22 +194,23 @@ impl RemapCommand {
     }
 }
 
-/// Layout of a reverse-map entry in NVRAM and on flash, in 8-byte words: two, or three with the atomic command.
+/// Layout of a reverse-map entry in NVRAM and on flash: two 8-byte words, or three if entries name their atomic remap
+/// command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EntryLayout {
     /// Reverse-map entries of two 8-byte words, for designs without atomic remap commands.
     #[default]
-    WithoutCommand,
+    WithoutRemapCommand,
     /// Reverse-map entries of three 8-byte words; the third names the atomic remap command of the entry.
-    WithCommand,
+    WithRemapCommand,
 }
 
 impl EntryLayout {
     /// Returns the size of one reverse-map entry in this layout, bytes.
     pub fn entry_bytes(self) -> u64 {
         match self {
-            Self::WithoutCommand => REVERSE_MAP_ENTRY_BYTES,
-            Self::WithCommand => COMMAND_ENTRY_BYTES,
+            Self::WithoutRemapCommand => REVERSE_MAP_ENTRY_BYTES,
+            Self::WithRemapCommand => ENTRY_WITH_REMAP_COMMAND_BYTES,
         }
     }
 
@@ -218,27 +219,27 @@ impl EntryLayout {
         self.entry_bytes() as usize / 8
     }
 
-    /// Returns the bytes of NVRAM that the reverse map needs in addition to its entries: with atomic commands 8, for
-    /// the sequence number up to which all commands count as complete, otherwise 0.
-    fn complete_until_field_bytes(self) -> u64 {
+    /// Returns the bytes of NVRAM that the reverse map needs in addition to its entries: with atomic remap commands 8,
+    /// for the sequence number up to which all commands count as complete, otherwise 0.
+    fn commands_complete_until_word_bytes(self) -> u64 {
         match self {
-            Self::WithoutCommand => 0,
-            Self::WithCommand => 8,
+            Self::WithoutRemapCommand => 0,
+            Self::WithRemapCommand => 8,
         }
     }
 
     /// Stores a reverse-map entry in NVRAM from word `first_word_index` on: the two words `encoded` and, in the
-    /// three-word layout, the atomic command.
+    /// three-word layout, the atomic remap command to which the entry belongs.
     fn store_nvram_entry<N: Nand>(
         self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         first_word_index: usize,
         encoded: [u64; 2],
         command: Option<RemapCommand>,
     ) -> Result<()> {
         io.store_nvram_word(first_word_index, encoded[0])?;
         io.store_nvram_word(first_word_index + 1, encoded[1])?;
-        if self == Self::WithCommand {
+        if self == Self::WithRemapCommand {
             io.store_nvram_word(first_word_index + 2, RemapCommand::encode(command))
         } else {
             Ok(())
@@ -255,7 +256,7 @@ impl EntryLayout {
 
     /// Zeroes a reverse-map entry in NVRAM, its last word first, so that an interrupted zeroing never leaves an intact
     /// entry.
-    fn zero_nvram_entry<N: Nand>(self, io: &mut Store<N>, first_word_index: usize) -> Result<()> {
+    fn zero_nvram_entry<N: Nand>(self, io: &mut FlashPageStore<N>, first_word_index: usize) -> Result<()> {
         for at in (first_word_index..first_word_index + self.words_per_entry()).rev() {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
@@ -265,37 +266,37 @@ impl EntryLayout {
     }
 }
 
-/// State of the atomic remap commands in a reverse map: the sequence numbers up to which commands count as complete and
-/// at which the newest command begins.
+/// State of the atomic remap commands in a reverse map: which of them count as complete, and where the newest one
+/// begins.
 #[derive(Clone, Copy, Debug, Default)]
 struct RemapCommandState {
-    /// Layout of the reverse-map entries, which says whether entries name an atomic command.
+    /// Layout of the reverse-map entries, which tells whether entries name an atomic remap command.
     entry_layout: EntryLayout,
-    /// Index of the NVRAM word with the sequence number up to which all atomic remap commands count as complete.
-    complete_until_word_index: usize,
-    /// Sequence number up to which all atomic remap commands count as complete.
-    complete_until_sequence: u64,
+    /// Index of the NVRAM word that stores `commands_complete_until_sequence`.
+    commands_complete_until_word_index: usize,
+    /// Sequence number up to which (inclusive) all atomic remap commands count as complete.
+    commands_complete_until_sequence: u64,
     /// Sequence number of the first entry of the newest recorded atomic command; it identifies the command.
     newest_command_sequence: u64,
 }
 
 impl RemapCommandState {
-    /// Creates the state for a reverse map without any command yet. `complete_until_word_index` is an index of an NVRAM
-    /// word.
-    fn new(entry_layout: EntryLayout, complete_until_word_index: usize) -> Self {
-        Self { entry_layout, complete_until_word_index, ..Self::default() }
+    /// Creates the state for a reverse map without any command yet. The NVRAM word with index
+    /// `commands_complete_until_word_index` stores the sequence number up to which all commands count as complete.
+    fn new(entry_layout: EntryLayout, commands_complete_until_word_index: usize) -> Self {
+        Self { entry_layout, commands_complete_until_word_index, ..Self::default() }
     }
 
     /// Stores the current sequence number in NVRAM, as the number up to which all atomic remap commands count as
     /// complete. Must be called before reverse-map entries are dropped, so that a command with dropped entries is not
     /// taken for incomplete.
-    fn declare_commands_complete<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        if self.newest_command_sequence <= self.complete_until_sequence {
+    fn declare_commands_complete<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+        if self.newest_command_sequence <= self.commands_complete_until_sequence {
             return Ok(());
         }
         let number = io.last_sequence();
-        io.store_nvram_word(self.complete_until_word_index, number)?;
-        self.complete_until_sequence = number;
+        io.store_nvram_word(self.commands_complete_until_word_index, number)?;
+        self.commands_complete_until_sequence = number;
         Ok(())
     }
 
@@ -303,17 +304,19 @@ impl RemapCommandState {
     /// their commands. Returns the numbers of the commands that are incomplete.
     fn recover<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         recorded: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> HashSet<u64, FxBuildHasher> {
         self.newest_command_sequence = 0;
-        if self.entry_layout == EntryLayout::WithoutCommand {
+        if self.entry_layout == EntryLayout::WithoutRemapCommand {
             return HashSet::default();
         }
-        self.complete_until_sequence = io.nvram()[self.complete_until_word_index];
-        io.continue_sequence_after(self.complete_until_sequence);
+        self.commands_complete_until_sequence = io.nvram()[self.commands_complete_until_word_index];
+        io.continue_sequence_after(self.commands_complete_until_sequence);
         let unsure = |&&(entry, command): &&(ReverseMapEntry, Option<RemapCommand>)| {
-            command.is_some_and(|command| command.first_entry_sequence(&entry) > self.complete_until_sequence)
+            command.is_some_and(|command| {
+                command.first_entry_sequence(&entry) > self.commands_complete_until_sequence
+            })
         };
         let unsure: Vec<_> = recorded.iter().filter(unsure).copied().collect();
         let torn = incomplete_commands(&unsure);
@@ -346,19 +349,18 @@ const LOG_ENTRY_PAGE_NUMBER_BITS: u32 = 28;
 /// Page number with all bits one in an entry of a reverse-map log: the entry names no page.
 const NO_LOG_ENTRY_PAGE_NUMBER: u64 = (1 << LOG_ENTRY_PAGE_NUMBER_BITS) - 1;
 /// Number of low bits of the physical page number that are in the first word of an entry of a reverse-map log.
-const LOG_PPN_LOW_BITS: u32 = 21;
+const LOG_ENTRY_PPN_LOW_BITS: u32 = 21;
 /// Bit at which the LPN begins in the second word of an entry of a reverse-map log: after the torn bit and the rest of
 /// the page number.
-const LOG_LPN_SHIFT: u32 = 1 + LOG_ENTRY_PAGE_NUMBER_BITS - LOG_PPN_LOW_BITS;
+const LOG_ENTRY_LPN_SHIFT: u32 = 1 + LOG_ENTRY_PAGE_NUMBER_BITS - LOG_ENTRY_PPN_LOW_BITS;
 
-/// Maximum number of pages of a device whose reverse map is one log: 1 TiB of 4-KiB pages. An entry of 16 bytes has
-/// three page numbers of 28 bits, because a log entry names its physical page by PPN instead of an offset in a
-/// superblock.
+/// Maximum number of pages of a device whose reverse map is one log: 1 TiB of 4-KiB pages, because a log entry of 16
+/// bytes stores each of its three page numbers in 28 bits.
 pub const MAX_DEVICE_PAGES_FOR_LOG: u64 = NO_LOG_ENTRY_PAGE_NUMBER;
 
-/// Returns an error if the device has more than [`MAX_DEVICE_PAGES_FOR_LOG`] pages, too many for a reverse map in one
-/// log.
-fn require_device_fits_log(pages: u64) -> Result<()> {
+/// Returns an error if the device has more than [`MAX_DEVICE_PAGES_FOR_LOG`] pages: the entries of a reverse map in one
+/// log cannot address them.
+fn require_log_can_address_device_pages(pages: u64) -> Result<()> {
     if pages <= MAX_DEVICE_PAGES_FOR_LOG {
         return Ok(());
     }
@@ -380,20 +382,20 @@ impl ReverseMapEntry {
             "sequence {} does not fit 42 bits",
             self.sequence_number
         );
-        let place = self.bound_ppn.map_or(NO_LOG_ENTRY_PAGE_NUMBER, |place| place.0 as u64);
+        let place = self.mapped_ppn.map_or(NO_LOG_ENTRY_PAGE_NUMBER, |place| place.0 as u64);
         let source = self.relocation_source_or_range_end.map_or(NO_LOG_ENTRY_PAGE_NUMBER, |lpn| lpn.0 as u64);
         let lpn = self.lpn.0 as u64;
         let fits = lpn < NO_LOG_ENTRY_PAGE_NUMBER
             && place <= NO_LOG_ENTRY_PAGE_NUMBER
             && source <= NO_LOG_ENTRY_PAGE_NUMBER;
         assert!(fits, "{self:?} has a page number that does not fit 28 bits");
-        let (low, high) = (place & ((1 << LOG_PPN_LOW_BITS) - 1), place >> LOG_PPN_LOW_BITS);
+        let (low, high) = (place & ((1 << LOG_ENTRY_PPN_LOW_BITS) - 1), place >> LOG_ENTRY_PPN_LOW_BITS);
         [
-            TORN_BIT | low << 1 | self.sequence_number << (1 + LOG_PPN_LOW_BITS),
+            TORN_BIT | low << 1 | self.sequence_number << (1 + LOG_ENTRY_PPN_LOW_BITS),
             TORN_BIT
                 | high << 1
-                | lpn << LOG_LPN_SHIFT
-                | source << (LOG_LPN_SHIFT + LOG_ENTRY_PAGE_NUMBER_BITS),
+                | lpn << LOG_ENTRY_LPN_SHIFT
+                | source << (LOG_ENTRY_LPN_SHIFT + LOG_ENTRY_PAGE_NUMBER_BITS),
         ]
     }
 
@@ -403,53 +405,52 @@ impl ReverseMapEntry {
         if words[0] & words[1] & TORN_BIT == 0 {
             return None;
         }
-        let low = words[0] >> 1 & ((1 << LOG_PPN_LOW_BITS) - 1);
-        let high = words[1] >> 1 & ((1 << (LOG_ENTRY_PAGE_NUMBER_BITS - LOG_PPN_LOW_BITS)) - 1);
-        let place = low | high << LOG_PPN_LOW_BITS;
-        let source = words[1] >> (LOG_LPN_SHIFT + LOG_ENTRY_PAGE_NUMBER_BITS);
+        let low = words[0] >> 1 & ((1 << LOG_ENTRY_PPN_LOW_BITS) - 1);
+        let high = words[1] >> 1 & ((1 << (LOG_ENTRY_PAGE_NUMBER_BITS - LOG_ENTRY_PPN_LOW_BITS)) - 1);
+        let place = low | high << LOG_ENTRY_PPN_LOW_BITS;
+        let source = words[1] >> (LOG_ENTRY_LPN_SHIFT + LOG_ENTRY_PAGE_NUMBER_BITS);
         Some(Self {
-            lpn: Lpn((words[1] >> LOG_LPN_SHIFT & NO_LOG_ENTRY_PAGE_NUMBER) as u32),
-            bound_ppn: (place != NO_LOG_ENTRY_PAGE_NUMBER).then_some(Ppn(place as u32)),
+            lpn: Lpn((words[1] >> LOG_ENTRY_LPN_SHIFT & NO_LOG_ENTRY_PAGE_NUMBER) as u32),
+            mapped_ppn: (place != NO_LOG_ENTRY_PAGE_NUMBER).then_some(Ppn(place as u32)),
             relocation_source_or_range_end: (source != NO_LOG_ENTRY_PAGE_NUMBER)
                 .then_some(Lpn(source as u32)),
-            sequence_number: words[0] >> (1 + LOG_PPN_LOW_BITS),
+            sequence_number: words[0] >> (1 + LOG_ENTRY_PPN_LOW_BITS),
         })
     }
 }
 
-/// Which meanings of a reverse-map entry still hold (bind, tombstone of a trim), as the engine decides from the L2P
-/// map.
+/// Which meanings of a reverse-map entry still hold: its mapping of a logical page to a stored page, and its tombstone
+/// (record of a trim or relocation). The engine decides this from the L2P map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryLiveness {
-    /// Whether the bind that the reverse-map entry records still holds: the logical page is mapped to the physical page
-    /// that the entry names.
-    pub is_bind_live: bool,
+    /// Whether the mapping that the reverse-map entry records still holds: the logical page is mapped to the physical
+    /// page that the entry names.
+    pub is_mapping_live: bool,
     /// Whether the entry's tombstone (record of a trim or relocation) is still needed: the logical page is still
     /// unmapped, and flash may hold an older page or entry that recovery would map it to.
     pub is_tombstone_needed: bool,
 }
 
 impl EntryLiveness {
-    /// Liveness of a reverse-map entry that can be dropped: neither its bind (mapping without a program) nor its
-    /// tombstone (record of a trim) is needed.
-    pub const DEAD: Self = Self { is_bind_live: false, is_tombstone_needed: false };
+    /// Liveness of a reverse-map entry that can be dropped: neither its mapping nor its tombstone (record of a trim) is
+    /// needed.
+    pub const DEAD: Self = Self { is_mapping_live: false, is_tombstone_needed: false };
 
-    /// Returns whether the reverse-map entry is still needed, as a bind (mapping without a program) or as a tombstone
-    /// (record of a trim).
+    /// Returns whether the reverse-map entry is still needed, for its mapping or as a tombstone (record of a trim).
     pub fn is_live(self) -> bool {
-        self.is_bind_live || self.is_tombstone_needed
+        self.is_mapping_live || self.is_tombstone_needed
     }
 
-    /// Returns what must be kept of a reverse-map entry: the whole entry while its bind (mapping without a program)
-    /// holds or it is a needed tombstone (record of a trim). Otherwise only a tombstone for its relocation source, if
-    /// needed. `None` if nothing is needed.
+    /// Returns what must be kept of a reverse-map entry. This is the whole entry while its mapping holds, or if it is a
+    /// tombstone (record of a trim) that is needed. If only the tombstone of a relocation is needed, it is a tombstone
+    /// for the source, the logical page that was unmapped by the relocation. `None` if nothing is needed.
     pub fn live_part_of(self, entry: ReverseMapEntry) -> Option<ReverseMapEntry> {
-        match (self.is_bind_live, self.is_tombstone_needed) {
+        match (self.is_mapping_live, self.is_tombstone_needed) {
             (true, _) => Some(entry),
-            (false, true) if entry.bound_ppn.is_none() => Some(entry),
+            (false, true) if entry.mapped_ppn.is_none() => Some(entry),
             (false, true) => entry.relocation_source_or_range_end.map(|lpn| ReverseMapEntry {
                 lpn,
-                bound_ppn: None,
+                mapped_ppn: None,
                 relocation_source_or_range_end: None,
                 ..entry
             }),
@@ -458,37 +459,37 @@ impl EntryLiveness {
     }
 }
 
-/// Callback by which the engine decides which meanings of a reverse-map entry (bind, tombstone) still hold. A reverse
-/// map calls it when it compacts its entries.
+/// Callback by which the engine decides which meanings of a reverse-map entry (mapping, tombstone) still hold. A
+/// reverse map calls it when it compacts its entries.
 pub type LivenessOf<'a> = &'a dyn Fn(&ReverseMapEntry) -> EntryLiveness;
 
 /// Returns for each of the reverse-map `entries` what compaction must keep of it; `None` for nothing. Of several
-/// entries of one bind (mapping without a program), or several tombstones (records of trims) of one range, only the
-/// newest is kept. An older relocation may still be kept as the tombstone of its source.
+/// entries that map one logical page to the same physical page, or several tombstones (records of trims) of one range,
+/// only the newest is kept. An older relocation may still be kept as the tombstone of its source.
 fn entries_to_keep(entries: &[ReverseMapEntry], liveness_of: LivenessOf<'_>) -> Vec<Option<ReverseMapEntry>> {
     let mut newest: HashMap<(Lpn, Option<Ppn>), u64, FxBuildHasher> = HashMap::default();
     for entry in entries {
-        let sequence = newest.entry((entry.lpn, entry.bound_ppn)).or_default();
+        let sequence = newest.entry((entry.lpn, entry.mapped_ppn)).or_default();
         *sequence = entry.sequence_number.max(*sequence);
     }
     let rest = |entry: &ReverseMapEntry| {
         let need = liveness_of(entry);
-        let bind = need.is_bind_live && newest[&(entry.lpn, entry.bound_ppn)] == entry.sequence_number;
-        EntryLiveness { is_bind_live: bind, ..need }.live_part_of(*entry)
+        let bind = need.is_mapping_live && newest[&(entry.lpn, entry.mapped_ppn)] == entry.sequence_number;
+        EntryLiveness { is_mapping_live: bind, ..need }.live_part_of(*entry)
     };
     let mut rests: Vec<Option<ReverseMapEntry>> = entries.iter().map(rest).collect();
     let mut kept: HashMap<(Lpn, Option<Ppn>, Option<Lpn>), usize, FxBuildHasher> = HashMap::default();
     for at in 0..rests.len() {
         let Some(entry) = rests[at] else { continue };
         let known =
-            *kept.entry((entry.lpn, entry.bound_ppn, entry.relocation_source_or_range_end)).or_insert(at);
+            *kept.entry((entry.lpn, entry.mapped_ppn, entry.relocation_source_or_range_end)).or_insert(at);
         if known == at {
             continue;
         }
         let newer = rests[known].is_some_and(|known| known.sequence_number < entry.sequence_number);
         let (dropped, keeper) = if newer { (known, at) } else { (at, known) };
         rests[dropped] = None;
-        kept.insert((entry.lpn, entry.bound_ppn, entry.relocation_source_or_range_end), keeper);
+        kept.insert((entry.lpn, entry.mapped_ppn, entry.relocation_source_or_range_end), keeper);
     }
     rests
 }
@@ -496,13 +497,13 @@ fn entries_to_keep(entries: &[ReverseMapEntry], liveness_of: LivenessOf<'_>) -> 
 /// Histogram of the number of reverse-map entries (or NVRAM segments) per block, which gives the largest of these
 /// numbers. A change costs amortised O(1).
 #[derive(Clone, Debug, Default)]
-struct PerBlockCountHistogram {
+struct EntriesOrSegmentsPerBlockHistogram {
     /// Number of blocks that have `k + 1` reverse-map entries (or NVRAM segments), at index `k`; the last number is
     /// never 0.
     blocks_by_count: Vec<u32>,
 }
 
-impl PerBlockCountHistogram {
+impl EntriesOrSegmentsPerBlockHistogram {
     /// Returns the largest number of reverse-map entries (or NVRAM segments) of a single block.
     fn largest_count_per_block(&self) -> u32 {
         self.blocks_by_count.len() as u32
@@ -526,17 +527,17 @@ impl PerBlockCountHistogram {
     }
 }
 
-/// Reverse map: records the logical pages that are bound (mapped without a program) to each physical page.
+/// Reverse map: records the logical pages that are mapped to each physical page without a program.
 pub trait ReverseMap {
     /// Makes room for a reverse-map entry, by compaction if needed. Returns whether the host may record the entry now.
-    /// Keeps enough space free for GC to record the entries of any one victim once more, so that GC is not blocked
-    /// after `true`. The caller must have made room for the flash pages that one call may append.
+    /// If so, enough space is left for GC to record the entries of any one victim once more. The caller must have made
+    /// room for the flash pages that one call may append.
     ///
     /// # Errors
     /// Errors of the medium.
     fn make_room_for_entry<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool>;
 
@@ -549,7 +550,7 @@ pub trait ReverseMap {
     /// Errors of the medium.
     fn make_room_for_victim<N: Nand>(
         &mut self,
-        _: &mut Store<N>,
+        _: &mut FlashPageStore<N>,
         _: BlockId,
         _: LivenessOf<'_>,
     ) -> Result<bool> {
@@ -563,20 +564,20 @@ pub trait ReverseMap {
     /// Errors of the medium.
     fn record_entry<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         entry: ReverseMapEntry,
         liveness_of: LivenessOf<'_>,
     ) -> Result<()>;
 
     /// Makes room for the reverse-map entries of a remap command, one for each physical page in `places`. Returns
     /// whether the host may record all of them at once. Space for GC is kept as by [`ReverseMap::make_room_for_entry`].
-    /// Always `false` unless entries have 24 bytes.
+    /// Always `false` if the entries have no word for the remap command ([`EntryLayout::WithoutRemapCommand`]).
     ///
     /// # Errors
     /// Errors of the medium.
-    fn make_room_for_command<N: Nand>(
+    fn make_room_for_remap_entries<N: Nand>(
         &mut self,
-        _: &mut Store<N>,
+        _: &mut FlashPageStore<N>,
         _places: &[Option<Ppn>],
         _: LivenessOf<'_>,
     ) -> Result<bool> {
@@ -584,23 +585,24 @@ pub trait ReverseMap {
     }
 
     /// Records the reverse-map entries of an atomic remap command, one for each of its pages in order;
-    /// [`ReverseMap::make_room_for_command`] must have returned `true` before. All entries are durable on return; if
-    /// power is lost before, recovery drops all.
+    /// [`ReverseMap::make_room_for_remap_entries`] must have returned `true` before. All entries are durable on return;
+    /// if power is lost before, recovery drops all.
     ///
     /// # Errors
     /// Errors of the medium.
-    fn record_command<N: Nand>(
+    fn record_remap_entries<N: Nand>(
         &mut self,
-        _: &mut Store<N>,
+        _: &mut FlashPageStore<N>,
         command: RemapCommand,
         _: &[ReverseMapEntry],
     ) -> Result<()> {
         unreachable!("{command:?} is recorded, but make_room_for_command did not admit it")
     }
 
-    /// Marks the reverse-map entry of a bind (mapping without a program) as superseded: `lpn` is no longer bound to
-    /// `place`. Its tombstone (record of a trim) may still be needed.
-    fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn);
+    /// Marks the reverse-map entry that maps `lpn` to `place` without a program as superseded, because `lpn` is no
+    /// longer mapped to `place`. The entry may still be needed as a tombstone, if it unmapped another logical page
+    /// (relocation).
+    fn mark_mapping_superseded<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn, place: Ppn);
 
     /// Appends to `out` every reverse-map entry of `block`, superseded ones included, in the order of recording.
     /// Charges the reads of NVRAM or flash that a controller needs to find them.
@@ -609,7 +611,7 @@ pub trait ReverseMap {
     /// Errors of the medium.
     fn scan_entries_of_block<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()>;
@@ -619,7 +621,7 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()>;
+    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut FlashPageStore<N>, block: BlockId) -> Result<()>;
 
     /// Passes to the reverse map the pages of its log that recovery found on flash, as `(page number, PPN)`; of several
     /// copies of a page only the newest. Must be called before [`ReverseMap::recover`]. After that,
@@ -627,32 +629,36 @@ pub trait ReverseMap {
     fn adopt_log_pages(&mut self, _: &[(u32, Ppn)]) {}
 
     /// Rebuilds the RAM state of the reverse map from its non-volatile entries and returns every intact entry, some
-    /// perhaps twice. All count as needed at first. The caller reports each bind that no longer holds with
-    /// [`ReverseMap::mark_bind_superseded`].
+    /// perhaps twice. Until the caller says otherwise, every entry counts as needed. The caller reports each entry
+    /// whose logical page is no longer mapped to the physical page, by [`ReverseMap::mark_mapping_superseded`].
     ///
     /// # Errors
     /// Errors of the medium.
-    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>>;
+    fn recover<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<Vec<ReverseMapEntry>>;
 
     /// Cleans the oldest page of a log that recovery found longer than it may be, if no page has to be programmed for
     /// this. Called after [`ReverseMap::recover`], once the map is rebuilt, until it returns `false`.
     ///
     /// # Errors
     /// Errors of the medium.
-    fn clean_excess_page<N: Nand>(&mut self, _: &mut Store<N>, _: LivenessOf<'_>) -> Result<bool> {
+    fn clean_excess_log_page<N: Nand>(
+        &mut self,
+        _: &mut FlashPageStore<N>,
+        _: LivenessOf<'_>,
+    ) -> Result<bool> {
         Ok(false)
     }
 
     /// Returns every recorded reverse-map entry, superseded ones included. For audits: no read is charged.
-    fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry>;
+    fn all_entries<N: Nand>(&self, io: &FlashPageStore<N>) -> Vec<ReverseMapEntry>;
 
-    /// Returns the number of reverse-map entries that are not marked as superseded (bind no longer current), tombstones
-    /// (records of trims) included.
+    /// Returns the number of reverse-map entries that are not marked as superseded, tombstones (records of trims)
+    /// included.
     fn valid_entry_count(&self) -> u64;
 
     /// Returns the maximum number of flash pages that recording one entry may append, including those of the preceding
     /// call of [`ReverseMap::make_room_for_entry`]; 0 for reverse maps without pages on flash.
-    fn max_pages_per_recorded_entry(&self) -> u32 {
+    fn max_flash_pages_written_per_entry(&self) -> u32 {
         0
     }
 
@@ -724,7 +730,7 @@ impl ReverseMapKind {
 /// A reverse map (record of the logical pages mapped to a physical page) of any kind, chosen when the device is built.
 #[derive(Clone, Debug)]
 pub enum AnyReverseMap {
-    /// No reverse map: no logical page can be bound (mapped without a program).
+    /// No reverse map: no logical page can be mapped without a program.
     OobOnly,
     /// Reverse-map entries in NVRAM segments, each for one block; see [`NvramSegments`].
     Segments(NvramSegments),
@@ -737,10 +743,11 @@ pub enum AnyReverseMap {
 }
 
 impl AnyReverseMap {
-    /// Returns an upper bound of the physical pages and chunk members to which logical pages are bound.
-    pub(crate) fn max_bound_units(&self) -> u64 {
+    /// Returns an upper limit of the number of physical pages and chunk members to which logical pages are mapped
+    /// without a program.
+    pub(crate) fn max_units_mapped_without_program(&self) -> u64 {
         match self {
-            Self::Ideal(ideal) => ideal.bound_unit_count(),
+            Self::Ideal(ideal) => ideal.units_mapped_without_program_count(),
             other => other.valid_entry_count(),
         }
     }
@@ -749,21 +756,21 @@ impl AnyReverseMap {
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the size is not usable for this kind, or the medium has too little NVRAM.
-    pub fn new<N: Nand>(kind: ReverseMapKind, io: &Store<N>) -> Result<Self> {
-        Self::with_entry_layout(kind, EntryLayout::WithoutCommand, io)
+    pub fn new<N: Nand>(kind: ReverseMapKind, io: &FlashPageStore<N>) -> Result<Self> {
+        Self::with_entry_layout(kind, EntryLayout::WithoutRemapCommand, io)
     }
 
     /// Creates an empty reverse map, as [`AnyReverseMap::new`], with entries of layout `form`.
     ///
     /// # Errors
-    /// Those of [`AnyReverseMap::new`]; [`Error::InvalidOptions`] if `form` supports commands but entries are neither
-    /// in NVRAM nor on flash.
+    /// Those of [`AnyReverseMap::new`]; [`Error::InvalidOptions`] if entries of layout `form` name an atomic remap
+    /// command, but this kind of reverse map stores entries neither in NVRAM nor on flash.
     pub fn with_entry_layout<N: Nand>(
         reverse_map_kind: ReverseMapKind,
         form: EntryLayout,
-        io: &Store<N>,
+        io: &FlashPageStore<N>,
     ) -> Result<Self> {
-        if form == EntryLayout::WithCommand
+        if form == EntryLayout::WithRemapCommand
             && matches!(reverse_map_kind, ReverseMapKind::OobOnly | ReverseMapKind::Ideal)
         {
             return Err(Error::InvalidOptions(
@@ -813,14 +820,14 @@ macro_rules! delegate {
 impl ReverseMap for AnyReverseMap {
     fn make_room_for_entry<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         delegate!(self, m => m.make_room_for_entry(io, liveness_of), else Ok(false))
     }
     fn make_room_for_victim<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
@@ -828,7 +835,7 @@ impl ReverseMap for AnyReverseMap {
     }
     fn record_entry<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         entry: ReverseMapEntry,
         liveness_of: LivenessOf<'_>,
     ) -> Result<()> {
@@ -836,55 +843,59 @@ impl ReverseMap for AnyReverseMap {
             "{entry:?} is recorded, but the design has no reverse map",
         ))
     }
-    fn make_room_for_command<N: Nand>(
+    fn make_room_for_remap_entries<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         places: &[Option<Ppn>],
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
-        delegate!(self, m => m.make_room_for_command(io, places, liveness_of), else Ok(false))
+        delegate!(self, m => m.make_room_for_remap_entries(io, places, liveness_of), else Ok(false))
     }
-    fn record_command<N: Nand>(
+    fn record_remap_entries<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         command: RemapCommand,
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
-        delegate!(self, m => m.record_command(io, command, entries), else unreachable!(
+        delegate!(self, m => m.record_remap_entries(io, command, entries), else unreachable!(
             "{command:?} is recorded, but the design has no reverse map",
         ))
     }
-    fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
-        delegate!(self, m => m.mark_bind_superseded(io, lpn, place), else ());
+    fn mark_mapping_superseded<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn, place: Ppn) {
+        delegate!(self, m => m.mark_mapping_superseded(io, lpn, place), else ());
     }
     fn scan_entries_of_block<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
         delegate!(self, m => m.scan_entries_of_block(io, block, out), else Ok(()))
     }
-    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
+    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut FlashPageStore<N>, block: BlockId) -> Result<()> {
         delegate!(self, m => m.drop_entries_of_block(io, block), else Ok(()))
     }
     fn adopt_log_pages(&mut self, pages: &[(u32, Ppn)]) {
         delegate!(self, m => m.adopt_log_pages(pages), else ());
     }
-    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
+    fn recover<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<Vec<ReverseMapEntry>> {
         delegate!(self, m => m.recover(io), else Ok(Vec::new()))
     }
-    fn clean_excess_page<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<bool> {
-        delegate!(self, m => m.clean_excess_page(io, liveness_of), else Ok(false))
+    fn clean_excess_log_page<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        liveness_of: LivenessOf<'_>,
+    ) -> Result<bool> {
+        delegate!(self, m => m.clean_excess_log_page(io, liveness_of), else Ok(false))
     }
-    fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry> {
+    fn all_entries<N: Nand>(&self, io: &FlashPageStore<N>) -> Vec<ReverseMapEntry> {
         delegate!(self, m => m.all_entries(io), else Vec::new())
     }
     fn valid_entry_count(&self) -> u64 {
         delegate!(self, m => m.valid_entry_count(), else 0)
     }
-    fn max_pages_per_recorded_entry(&self) -> u32 {
-        delegate!(self, m => m.max_pages_per_recorded_entry(), else 0)
+    fn max_flash_pages_written_per_entry(&self) -> u32 {
+        delegate!(self, m => m.max_flash_pages_written_per_entry(), else 0)
     }
     fn max_metadata_pages(&self) -> u64 {
         delegate!(self, m => m.max_metadata_pages(), else 0)
@@ -914,11 +925,12 @@ mod tests {
     fn the_tombstone_of_a_trimmed_range_outlives_a_newer_one_of_its_first_page() {
         let tombstone = |last: Option<u32>, sequence| ReverseMapEntry {
             lpn: Lpn(139),
-            bound_ppn: None,
+            mapped_ppn: None,
             relocation_source_or_range_end: last.map(Lpn),
             sequence_number: sequence,
         };
-        let needed = |_: &ReverseMapEntry| EntryLiveness { is_bind_live: false, is_tombstone_needed: true };
+        let needed =
+            |_: &ReverseMapEntry| EntryLiveness { is_mapping_live: false, is_tombstone_needed: true };
         let range = tombstone(Some(141), 1);
         let [first, again] = [tombstone(None, 2), tombstone(None, 3)];
         let kept = entries_to_keep(&[range, first, again], &needed);
@@ -933,7 +945,7 @@ mod tests {
                 for (lpn, sequence) in [(0, 0), (page, MAX_SEQUENCE), (0, MAX_SEQUENCE), (page, 0)] {
                     let entry = ReverseMapEntry {
                         lpn: Lpn(lpn),
-                        bound_ppn: place,
+                        mapped_ppn: place,
                         relocation_source_or_range_end: source,
                         sequence_number: sequence,
                     };
@@ -946,24 +958,25 @@ mod tests {
         }
     }
 
-    /// Of several entries for one bind, compaction keeps the newest. An older one that was a relocation is kept as a
-    /// tombstone of its source.
+    /// Of several entries that map one logical page to the same physical page, compaction keeps the newest. An older
+    /// entry that also unmapped another logical page (relocation) is kept as a tombstone (record of a trim) of that
+    /// page.
     #[test]
-    fn compaction_keeps_the_newest_of_equal_entries_and_an_older_relocation_as_tombstone() {
+    fn of_equal_entries_compaction_keeps_the_newest_and_turns_an_older_relocation_into_a_tombstone() {
         let entry = |sequence, source: Option<u32>| ReverseMapEntry {
             lpn: Lpn(1),
-            bound_ppn: Some(Ppn(2)),
+            mapped_ppn: Some(Ppn(2)),
             relocation_source_or_range_end: source.map(Lpn),
             sequence_number: sequence,
         };
         let entries = [entry(2, Some(7)), entry(3, Some(8)), entry(3, Some(8)), entry(1, None)];
         let need = |entry: &ReverseMapEntry| EntryLiveness {
-            is_bind_live: true,
+            is_mapping_live: true,
             is_tombstone_needed: entry.relocation_source_or_range_end.is_some(),
         };
         let buried = ReverseMapEntry {
             lpn: Lpn(7),
-            bound_ppn: None,
+            mapped_ppn: None,
             relocation_source_or_range_end: None,
             sequence_number: 2,
         };
@@ -973,8 +986,8 @@ mod tests {
 
     #[test]
     fn reverse_map_logs_refuse_devices_above_one_tebibyte_with_an_error_message() {
-        assert!(require_device_fits_log(MAX_DEVICE_PAGES_FOR_LOG).is_ok());
-        let Err(Error::InvalidOptions(sentence)) = require_device_fits_log(1 << 28) else {
+        assert!(require_log_can_address_device_pages(MAX_DEVICE_PAGES_FOR_LOG).is_ok());
+        let Err(Error::InvalidOptions(sentence)) = require_log_can_address_device_pages(1 << 28) else {
             panic!("28 bits do not do")
         };
         assert!(sentence.contains("1 TiB") && sentence.contains("segments"), "{sentence}");
@@ -982,7 +995,7 @@ mod tests {
 
     #[test]
     fn the_histogram_tracks_the_largest_number_of_reverse_map_entries_per_block() {
-        let mut sizes = PerBlockCountHistogram::default();
+        let mut sizes = EntriesOrSegmentsPerBlockHistogram::default();
         let steps = [(0, 3, 3), (0, 1, 3), (3, 4, 4), (4, 2, 2), (2, 0, 1), (1, 0, 0)];
         for (before, after, largest) in steps {
             sizes.move_block_to_count(before, after);

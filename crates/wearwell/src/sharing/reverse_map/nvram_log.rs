@@ -1,45 +1,48 @@
 //! A reverse map in one NVRAM log, with which Remap-SSD is compared (its section 5, Remap-SSD-NLog).
 //!
-//! Entries of all blocks are in one ring in the order of recording, so no space is lost in half-empty segments. The
-//! price: GC must scan the whole used log to find the referrers of its victim.
+//! Entries of all blocks are in one ring buffer in the order of recording, so no space is lost in half-empty segments.
+//! The cost: GC must scan the whole used log to find the referrers of its victim.
 //!
 //! # Safe at every store
 //!
-//! The ring has no pointers: entries are in one contiguous run, and at least two slots are zero. Recovery zeroes torn
-//! entries, and takes the slot after the gap as the oldest. Cleaning (compaction) passes once over the run. It stores a
-//! needed entry again at the young end before it zeroes the old slot, first word first, which makes the old entry
-//! invalid. A power loss leaves an entry at most twice; recovery then zeroes the older one.
+//! The ring has no pointers. The entries occupy consecutive slots, and at least two slots of the ring are zero (the
+//! gap). Recovery zeroes torn entries, and takes the first entry after the gap as the oldest. Cleaning (compaction)
+//! passes once over the entries. It copies a needed entry to the slot after the youngest before it zeroes the old slot,
+//! first word first, which makes the old entry invalid. A power loss leaves an entry at most twice; recovery then
+//! zeroes the older one.
 //!
-//! A torn command can only be the youngest entries of the run; recovery zeroes them from the youngest on. Cleaning
-//! first vouches for the commands so far (see the parent module).
+//! An incomplete remap command can only be the youngest entries of the log; recovery zeroes them from the youngest on.
+//! Before cleaning drops entries, it stores in NVRAM that all commands so far are complete. So recovery does not take a
+//! command with dropped entries for incomplete.
 //!
 //! # Room for GC
 //!
-//! A victim's entries are recorded again while the old ones still exist, so the host is admitted only while the entries
-//! of the largest block fit once more. Only GC can unite the entries of several blocks in one; therefore it calls
-//! [`ReverseMap::make_room_for_victim`]. No cleaning runs while GC records, because the entries that GC has read would
-//! look superseded.
+//! A victim's entries are recorded again while the old ones still exist. So the host may record an entry only if there
+//! is still room after it to record the entries of the largest block once more. Only GC can unite the entries of
+//! several blocks in one; therefore it calls [`ReverseMap::make_room_for_victim`]. No cleaning runs while GC records:
+//! it would take the entries that GC has read for superseded.
 //!
-//! Entries of an erased block are dropped by the next cleaning. Those that are left at a power loss reappear as entries
-//! of the reused block. They are older than its pages, so the engine ignores them.
+//! Entries of an erased block are dropped by the next cleaning. If power is lost before, they reappear as entries of
+//! the reused block. They are older than its pages, so the engine ignores them.
 
 use super::log_index::{GroupNumber, LogIndex};
 use super::{
     BlockId, EntryLayout, LivenessOf, Lpn, Ppn, RemapCommand, RemapCommandState, ReverseMap, ReverseMapEntry,
-    entries_to_keep, require_device_fits_log,
+    entries_to_keep, require_log_can_address_device_pages,
 };
 use crate::error::{Error, Result};
 use crate::nand::Nand;
-use crate::store::Store;
+use crate::store::FlashPageStore;
 
 /// Number of entry slots of the NVRAM log that always stay zero: one between the youngest and the oldest entry, which
 /// shows where the ring of entries begins, and one for cleaning.
-const GAP_SLOTS: u32 = 2;
-/// Minimum number of entry slots of an NVRAM log that can record any entry: the entry, its copy by GC, and the gap.
-const MIN_LOG_SLOTS: u64 = 2 + GAP_SLOTS as u64;
-/// Divisor for the decision to clean the log: to make room for an entry of the host, the NVRAM log is cleaned
-/// (compacted) only if cleaning can free more entry slots than all slots of the log divided by this number.
-const MIN_CLEANING_GAIN_DIVISOR: u32 = 20;
+const EMPTY_SLOTS_BEFORE_OLDEST_ENTRY: u32 = 2;
+/// Minimum number of entry slots of an NVRAM log that can record any entry: one for the entry, one for its copy by GC,
+/// and the empty slots between the youngest and the oldest entry.
+const MIN_LOG_SLOTS: u64 = 2 + EMPTY_SLOTS_BEFORE_OLDEST_ENTRY as u64;
+/// To make room for an entry of the host, the NVRAM log is cleaned (compacted) only if cleaning can free more entry
+/// slots than all slots of the log divided by this number.
+const LOG_CAPACITY_TO_MIN_CLEANING_GAIN_RATIO: u32 = 20;
 
 /// A reverse map (record of the logical pages mapped to each physical page) whose entries are in one log in NVRAM, a
 /// ring of entry slots in the order of recording.
@@ -57,7 +60,7 @@ pub struct NvramLog {
     index: LogIndex<u32>,
     /// For each slot of the NVRAM log, whether the index by block has its reverse-map entry; `false` if the slot is
     /// empty or the block that the entry names was erased.
-    is_slot_indexed: Vec<bool>,
+    is_entry_in_slot_indexed: Vec<bool>,
 }
 
 impl NvramLog {
@@ -66,20 +69,25 @@ impl NvramLog {
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has less NVRAM, the log is too small, or the device has more than
     /// [`MAX_DEVICE_PAGES_FOR_LOG`](super::MAX_DEVICE_PAGES_FOR_LOG) pages.
-    pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64) -> Result<Self> {
-        Self::with_entry_layout(io, nvram_bytes, EntryLayout::WithoutCommand)
+    pub fn new<N: Nand>(io: &FlashPageStore<N>, nvram_bytes: u64) -> Result<Self> {
+        Self::with_entry_layout(io, nvram_bytes, EntryLayout::WithoutRemapCommand)
     }
 
     /// Creates an empty reverse-map log in NVRAM, as [`NvramLog::new`], with entries of layout `form`.
     ///
     /// # Errors
     /// Those of [`NvramLog::new`].
-    pub fn with_entry_layout<N: Nand>(io: &Store<N>, nvram_bytes: u64, form: EntryLayout) -> Result<Self> {
-        let slots = nvram_bytes.saturating_sub(form.complete_until_field_bytes()) / form.entry_bytes();
+    pub fn with_entry_layout<N: Nand>(
+        io: &FlashPageStore<N>,
+        nvram_bytes: u64,
+        form: EntryLayout,
+    ) -> Result<Self> {
+        let slots =
+            nvram_bytes.saturating_sub(form.commands_complete_until_word_bytes()) / form.entry_bytes();
         if (io.nvram().len() as u64 * 8) < nvram_bytes {
             return Err(Error::of_small_nvram("the reverse map", nvram_bytes, io.nvram().len()));
         }
-        require_device_fits_log(io.geometry().pages())?;
+        require_log_can_address_device_pages(io.geometry().pages())?;
         if slots < MIN_LOG_SLOTS {
             return Err(Error::InvalidOptions(format!(
                 "the reverse map needs room for at least {MIN_LOG_SLOTS} entries of {} bytes, but its {nvram_bytes} bytes \
@@ -101,20 +109,20 @@ impl NvramLog {
             oldest_slot: 0,
             used_slots: 0,
             index: LogIndex::new(io.geometry().blocks()),
-            is_slot_indexed: vec![false; slots as usize],
+            is_entry_in_slot_indexed: vec![false; slots as usize],
         })
     }
 
     /// Resets the RAM state of the NVRAM log to that of an empty log.
     fn clear_ram_state(&mut self) {
         self.index.clear();
-        self.is_slot_indexed.fill(false);
+        self.is_entry_in_slot_indexed.fill(false);
         (self.oldest_slot, self.used_slots) = (0, 0);
     }
 
     /// Returns the maximum number of reverse-map entries that the NVRAM log can hold.
     pub fn capacity_entries(&self) -> u32 {
-        self.slot_count - GAP_SLOTS
+        self.slot_count - EMPTY_SLOTS_BEFORE_OLDEST_ENTRY
     }
 
     /// Returns the number of entry slots of the NVRAM log from the oldest entry to the youngest.
@@ -122,7 +130,8 @@ impl NvramLog {
         self.used_slots
     }
 
-    /// Returns the number of further entries that the NVRAM log has slots for; the slots of the gap are not counted.
+    /// Returns the number of further entries that the NVRAM log has slots for. The slots that always stay empty between
+    /// the youngest and the oldest entry are not counted.
     fn free_slots(&self) -> u32 {
         self.capacity_entries() - self.used_slots
     }
@@ -141,7 +150,7 @@ impl NvramLog {
     /// any; `None` if the slot is empty or torn.
     fn decode_slot<N: Nand>(
         &self,
-        io: &Store<N>,
+        io: &FlashPageStore<N>,
         slot: u32,
     ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
         let (words, command) = self
@@ -152,7 +161,7 @@ impl NvramLog {
     }
 
     /// Decodes the reverse-map entry in a slot that is in use.
-    fn entry_in_slot<N: Nand>(&self, io: &Store<N>, slot: u32) -> ReverseMapEntry {
+    fn entry_in_slot<N: Nand>(&self, io: &FlashPageStore<N>, slot: u32) -> ReverseMapEntry {
         self.decode_slot(io, slot).expect("a slot in use holds an entry").0
     }
 
@@ -164,7 +173,7 @@ impl NvramLog {
     /// Stores a reverse-map entry in the slot after the youngest entry of the NVRAM log, and adds it to the index.
     fn append_entry<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         entry: ReverseMapEntry,
         command: Option<RemapCommand>,
     ) -> Result<()> {
@@ -182,13 +191,13 @@ impl NvramLog {
 
     /// Adds the reverse-map entry in `slot` of the NVRAM log to the index by block, under the block whose page the
     /// entry names.
-    fn index_entry<N: Nand>(&mut self, io: &Store<N>, slot: u32, entry: &ReverseMapEntry) {
-        self.index.add(self.index.group_of(io, entry), slot);
-        self.is_slot_indexed[slot as usize] = true;
+    fn index_entry<N: Nand>(&mut self, io: &FlashPageStore<N>, slot: u32, entry: &ReverseMapEntry) {
+        self.index.add(self.index.per_block_group_of(io, entry), slot);
+        self.is_entry_in_slot_indexed[slot as usize] = true;
     }
 
     /// Zeroes the words of an entry slot in NVRAM, first word first.
-    fn zero_slot<N: Nand>(&self, io: &mut Store<N>, slot: u32) -> Result<()> {
+    fn zero_slot<N: Nand>(&self, io: &mut FlashPageStore<N>, slot: u32) -> Result<()> {
         let words = self.first_word_index_of_slot(slot)
             ..self.first_word_index_of_slot(slot) + self.command_state.entry_layout.words_per_entry();
         for at in words {
@@ -201,7 +210,7 @@ impl NvramLog {
 
     /// Zeroes, after a power loss, the entries of atomic remap commands that were not recorded completely, the youngest
     /// entry first.
-    fn discard_torn_commands<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn discard_torn_commands<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
         let recorded: Vec<_> =
             (0..self.used_slots).filter_map(|k| self.decode_slot(io, self.slot_of_kth_entry(k))).collect();
         let torn = self.command_state.recover(io, &recorded);
@@ -221,21 +230,25 @@ impl NvramLog {
     /// the NVRAM log stay in use until the next cleaning.
     fn drop_group_from_index(&mut self, group: GroupNumber) {
         for slot in self.index.take_group_entries(group) {
-            self.is_slot_indexed[slot as usize] = false;
+            self.is_entry_in_slot_indexed[slot as usize] = false;
         }
     }
 
-    /// Compacts the NVRAM log in one pass over all slots in use: appends a copy of each entry that is still needed
+    /// Compacts the NVRAM log in one pass over all slots in use. Copies each entry that is still needed to the slot
     /// after the youngest entry, and zeroes the old slot.
-    fn compact_log<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<()> {
+    fn compact_log<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        liveness_of: LivenessOf<'_>,
+    ) -> Result<()> {
         io.charge_nvram_scan(self.used_bytes());
         self.command_state.declare_commands_complete(io)?;
         let run: Vec<u32> = (0..self.used_slots).map(|k| self.slot_of_kth_entry(k)).collect();
         let live: Vec<u32> =
-            run.iter().copied().filter(|&slot| self.is_slot_indexed[slot as usize]).collect();
+            run.iter().copied().filter(|&slot| self.is_entry_in_slot_indexed[slot as usize]).collect();
         let entries: Vec<ReverseMapEntry> = live.iter().map(|&slot| self.entry_in_slot(io, slot)).collect();
         let mut rests = live.into_iter().zip(entries_to_keep(&entries, liveness_of)).peekable();
-        (0..self.index.group_count()).for_each(|group| self.drop_group_from_index(group));
+        (0..self.index.per_block_group_count()).for_each(|group| self.drop_group_from_index(group));
         for slot in run {
             if let Some((_, rest)) = rests.next_if(|&(live, _)| live == slot) {
                 rest.map_or(Ok(()), |rest| self.append_entry(io, rest, None))?;
@@ -246,10 +259,10 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Finishes a step of compacting the NVRAM log that a power loss interrupted: if the youngest entry is a copy of
-    /// the oldest (or its tombstone, all that was kept of it), zeroes the oldest. Otherwise each such power loss would
-    /// cost a slot of the gap.
-    fn finish_interrupted_cleaning<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    /// Finishes a step of cleaning the NVRAM log that a power loss interrupted. If the youngest entry is a copy of the
+    /// oldest, or the tombstone to which cleaning reduced the oldest, zeroes the oldest. Otherwise each such power loss
+    /// would use up one of the empty slots between the youngest and the oldest entry.
+    fn finish_interrupted_cleaning<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
         if self.used_slots < 2 {
             return Ok(());
         }
@@ -257,7 +270,7 @@ impl NvramLog {
             self.entry_in_slot(io, self.oldest_slot),
             self.entry_in_slot(io, self.slot_of_kth_entry(self.used_slots - 1)),
         );
-        let buried = young.bound_ppn.is_none() && old.relocation_source_or_range_end == Some(young.lpn);
+        let buried = young.mapped_ppn.is_none() && old.relocation_source_or_range_end == Some(young.lpn);
         if old == young || (buried && old.sequence_number == young.sequence_number) {
             self.remove_oldest_entry(io)?;
         }
@@ -265,7 +278,7 @@ impl NvramLog {
     }
 
     /// Removes the oldest entry from the ring of slots, and zeroes its slot in NVRAM.
-    fn remove_oldest_entry<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn remove_oldest_entry<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
         self.zero_slot(io, self.oldest_slot)?;
         self.oldest_slot = self.slot_of_kth_entry(1);
         self.used_slots -= 1;
@@ -277,8 +290,8 @@ impl NvramLog {
         self.index.reclaimable_entries(self.used_slots.into())
     }
 
-    /// Returns whether the host may record `count` more entries, so that GC can still record the entries of any victim
-    /// once more.
+    /// Returns whether there is room for `count` more entries of the host, and after that still room for GC to record
+    /// the entries of any one victim once more.
     fn has_room_for_entries(&self, count: u64) -> bool {
         self.index.has_room_for_entries(self.capacity_entries().into(), self.free_slots().into(), count)
     }
@@ -287,11 +300,11 @@ impl NvramLog {
 impl ReverseMap for NvramLog {
     fn make_room_for_entry<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         if !self.has_room_for_entries(1)
-            && self.reclaimable_slots() > u64::from(self.slot_count / MIN_CLEANING_GAIN_DIVISOR)
+            && self.reclaimable_slots() > u64::from(self.slot_count / LOG_CAPACITY_TO_MIN_CLEANING_GAIN_RATIO)
         {
             self.compact_log(io, liveness_of)?;
         }
@@ -300,7 +313,7 @@ impl ReverseMap for NvramLog {
 
     fn make_room_for_victim<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
@@ -315,7 +328,7 @@ impl ReverseMap for NvramLog {
     /// words are stored.
     fn record_entry<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
@@ -327,14 +340,14 @@ impl ReverseMap for NvramLog {
         self.append_entry(io, entry, None)
     }
 
-    fn make_room_for_command<N: Nand>(
+    fn make_room_for_remap_entries<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         places: &[Option<Ppn>],
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         let count = places.len() as u64;
-        if self.command_state.entry_layout == EntryLayout::WithoutCommand {
+        if self.command_state.entry_layout == EntryLayout::WithoutRemapCommand {
             return Ok(false);
         }
         if !self.has_room_for_entries(count) && self.reclaimable_slots() > 0 {
@@ -343,9 +356,9 @@ impl ReverseMap for NvramLog {
         Ok(self.has_room_for_entries(count))
     }
 
-    fn record_command<N: Nand>(
+    fn record_remap_entries<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         command: RemapCommand,
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
@@ -354,13 +367,13 @@ impl ReverseMap for NvramLog {
         Ok(())
     }
 
-    fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
+    fn mark_mapping_superseded<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn, place: Ppn) {
         self.index.mark_superseded(io, lpn, place);
     }
 
     fn scan_entries_of_block<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
@@ -372,13 +385,13 @@ impl ReverseMap for NvramLog {
         Ok(())
     }
 
-    fn drop_entries_of_block<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
+    fn drop_entries_of_block<N: Nand>(&mut self, _: &mut FlashPageStore<N>, block: BlockId) -> Result<()> {
         self.drop_group_from_index(block.index());
         self.index.mark_tombstones_maybe_obsolete();
         Ok(())
     }
 
-    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
+    fn recover<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<Vec<ReverseMapEntry>> {
         self.clear_ram_state();
         io.charge_nvram_scan(self.slot_count as u64 * self.command_state.entry_layout.entry_bytes());
         for slot in 0..self.slot_count {
@@ -406,7 +419,7 @@ impl ReverseMap for NvramLog {
         Ok(entries)
     }
 
-    fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry> {
+    fn all_entries<N: Nand>(&self, io: &FlashPageStore<N>) -> Vec<ReverseMapEntry> {
         (0..self.used_slots).map(|k| self.entry_in_slot(io, self.slot_of_kth_entry(k))).collect()
     }
 
@@ -424,7 +437,7 @@ impl ReverseMap for NvramLog {
     }
 
     fn check_invariants(&self) -> std::result::Result<(), String> {
-        let bits = self.is_slot_indexed.iter().filter(|&&is_indexed| is_indexed).count();
+        let bits = self.is_entry_in_slot_indexed.iter().filter(|&&is_indexed| is_indexed).count();
         if bits != self.index.len() {
             return Err(format!(
                 "the NVRAM log of the reverse map marks {bits} slots as indexed, but must mark {}, the number of \

@@ -32,16 +32,17 @@
 //! - *A stale group* (power lost between erase and freeing) is adopted by recovery like any other. Its entries are
 //!   older than the pages of the reused block, so the engine ignores them. New entries are appended to them, and the
 //!   next erase frees all.
-//! - *Dropping* entries, by compacting or freeing, first vouches for the commands so far (see the parent module).
-//! - *A torn command*: recovery zeroes its entries, which are the last ones of their groups, newest first.
+//! - *Dropping* entries, by compacting or freeing: before it, the commands so far are recorded in NVRAM as complete, so
+//!   that recovery does not take a command with dropped entries for incomplete.
+//! - *An incomplete remap command*: recovery zeroes its entries, which are the last ones of their groups, newest first.
 //!
 //! # Room for GC
 //!
 //! Recording `m` entries again in `k` groups opens at most `ceil(m / e) + k - 1` segments of `e` entries: group `i`
 //! opens at most `ceil(m_i / e) <= (m_i + e - 1) / e` of them, so the sum is an integer less than `m / e + k`. A victim
 //! is moved as one batch, which is spread over at most two destination blocks (an open block and its successor), and
-//! the tombstones: k = 3. Compacting a group fills a new chain and the tombstones: k = 2. So the host is admitted only
-//! while free segments for the largest group and two more are left after its entry. GC itself can still spread entries
+//! the tombstones: k = 3. Compacting a group fills a new chain and the tombstones: k = 2. So the host may record an
+//! entry only if free segments for the largest group and two more are left after it. GC itself can still spread entries
 //! over more groups (each with a partly unused last segment) or unite groups in one block. Therefore GC calls
 //! [`ReverseMap::make_room_for_victim`] before it takes a victim.
 //!
@@ -52,13 +53,14 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    BlockId, EntryLayout, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS, PerBlockCountHistogram, Ppn,
-    RemapCommand, RemapCommandState, ReverseMap, ReverseMapEntry, entries_to_keep,
+    BlockId, EntriesOrSegmentsPerBlockHistogram, EntryLayout, LivenessOf, Lpn,
+    MAX_REVERSE_MAP_FILL_PERCENT_FOR_HOST_ENTRIES, Ppn, RemapCommand, RemapCommandState, ReverseMap,
+    ReverseMapEntry, entries_to_keep,
 };
 use crate::address::OptionalAddress;
 use crate::error::{Error, Result};
 use crate::nand::Nand;
-use crate::store::Store;
+use crate::store::FlashPageStore;
 
 /// Default size of an NVRAM segment of reverse-map entries, bytes.
 pub const DEFAULT_SEGMENT_BYTES: u32 = 1024;
@@ -66,8 +68,8 @@ pub const DEFAULT_SEGMENT_BYTES: u32 = 1024;
 /// Maximum number of further destination blocks, after the first, into which GC copies the pages of one victim. The
 /// victim's reverse-map entries join the segment chains of these blocks, each of which may need one more NVRAM segment.
 const EXTRA_GC_DESTINATION_BLOCKS: u32 = 2;
-/// Minimum number of NVRAM segments with which any entry can be recorded: one for the entry, one to record it once
-/// more, and one for each of [`EXTRA_GC_DESTINATION_BLOCKS`].
+/// Minimum number of NVRAM segments with which any entry can be recorded: one for the entry, one for its copy when GC
+/// moves the page or compaction moves the entry, and one for each of [`EXTRA_GC_DESTINATION_BLOCKS`].
 const MIN_SEGMENTS: u64 = 2 + EXTRA_GC_DESTINATION_BLOCKS as u64;
 
 /// Bit that is 1 in every word of a stored segment header: a 0 shows that the segment has no header, or that a loss of
@@ -75,7 +77,8 @@ const MIN_SEGMENTS: u64 = 2 + EXTRA_GC_DESTINATION_BLOCKS as u64;
 const TORN_BIT: u64 = 1;
 /// Number of bits, in a segment header, of the position of the segment in the chain of its block.
 const CHAIN_POSITION_BITS: u32 = 21;
-/// Largest number of segments that fits in the position bits of a chain.
+/// Largest number of NVRAM segments of reverse-map entries: a segment header stores the position of the segment in its
+/// block's chain in `CHAIN_POSITION_BITS` bits.
 pub const MAX_SEGMENTS: u64 = 1 << CHAIN_POSITION_BITS;
 /// Number of bits, in a segment header, of the number of the next segment of the chain.
 const NEXT_SEGMENT_BITS: u32 = 31;
@@ -137,11 +140,11 @@ struct SegmentChain {
     last_segment: u32,
     /// Number of reverse-map entries in the chain, superseded ones included.
     entry_count: u32,
-    /// Number of superseded reverse-map entries in the chain: entries whose logical page is no longer bound to their
+    /// Number of superseded reverse-map entries in the chain: entries whose logical page is no longer mapped to their
     /// physical page.
     superseded_entries: u32,
-    /// Number of superseded entries at the last attempt to compact this block's segments that would have freed none.
-    /// The next attempt waits until there are more.
+    /// Number of superseded entries when compaction of this block's segments was last found to free no segment.
+    /// Compaction is tried again once there are more superseded entries.
     superseded_entries_at_futile_compaction: u32,
 }
 
@@ -158,21 +161,23 @@ pub struct NvramSegments {
     /// Bitmap of the NVRAM segments in use (Remap-SSD's SV-bitmap).
     used_segments_bitmap: Vec<u64>,
     /// Number of NVRAM segments that are free.
-    free_segments: u32,
-    /// Index of the word, in the bitmap of NVRAM segments in use, where the search for a free segment continues.
-    free_search_word_index: usize,
-    /// Chain of NVRAM segments of each block; the last one holds the tombstones (records of trims).
+    free_segment_count: u32,
+    /// Index of the word, in the bitmap of NVRAM segments in use, where the next search for a free segment begins.
+    next_bitmap_word_index_to_search: usize,
+    /// For each block, its chain of NVRAM segments, by block number. One more chain, at the end, holds the tombstones
+    /// (records of trims).
     chains_by_block: Vec<SegmentChain>,
     /// Histogram of the lengths of the blocks' chains of NVRAM segments, in segments.
-    chain_length_histogram: PerBlockCountHistogram,
+    chain_length_histogram: EntriesOrSegmentsPerBlockHistogram,
     /// Number of entries in the chains of all blocks, superseded ones included.
     entry_count: u64,
-    /// Number of superseded entries in the chains of all blocks: entries whose bind (mapping without a program) ended.
+    /// Number of superseded entries in the chains of all blocks: entries whose logical page is no longer mapped to
+    /// their physical page.
     superseded_entries: u64,
     /// Whether a tombstone (record of a trim) may have become unnecessary since tombstones were last compacted.
     may_tombstones_be_obsolete: bool,
     /// Whether compacting the entries of any block may free an NVRAM segment.
-    may_compaction_free_segment: bool,
+    compaction_may_free_a_segment: bool,
 }
 
 impl NvramSegments {
@@ -182,8 +187,8 @@ impl NvramSegments {
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has less NVRAM, a segment is shorter than two entries or no
     /// multiple of 16 bytes, or there are too few or too many segments.
-    pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64, segment_bytes: u32) -> Result<Self> {
-        Self::with_entry_layout(io, nvram_bytes, segment_bytes, EntryLayout::WithoutCommand)
+    pub fn new<N: Nand>(io: &FlashPageStore<N>, nvram_bytes: u64, segment_bytes: u32) -> Result<Self> {
+        Self::with_entry_layout(io, nvram_bytes, segment_bytes, EntryLayout::WithoutRemapCommand)
     }
 
     /// Creates an empty reverse map in NVRAM segments, as [`NvramSegments::new`], for entries of layout `entry_layout`.
@@ -191,12 +196,12 @@ impl NvramSegments {
     /// # Errors
     /// Those of [`NvramSegments::new`].
     pub fn with_entry_layout<N: Nand>(
-        io: &Store<N>,
+        io: &FlashPageStore<N>,
         nvram_bytes: u64,
         segment_bytes: u32,
         entry_layout: EntryLayout,
     ) -> Result<Self> {
-        let segments = nvram_bytes.saturating_sub(entry_layout.complete_until_field_bytes())
+        let segments = nvram_bytes.saturating_sub(entry_layout.commands_complete_until_word_bytes())
             / segment_bytes.max(1) as u64;
         if (io.nvram().len() as u64 * 8) < nvram_bytes {
             return Err(Error::of_small_nvram("the reverse map", nvram_bytes, io.nvram().len()));
@@ -215,14 +220,14 @@ impl NvramSegments {
             ),
             segment_count: segments as u32,
             used_segments_bitmap: Vec::new(),
-            free_segments: 0,
-            free_search_word_index: 0,
+            free_segment_count: 0,
+            next_bitmap_word_index_to_search: 0,
             chains_by_block: vec![SegmentChain::default(); blocks + 1],
-            chain_length_histogram: PerBlockCountHistogram::default(),
+            chain_length_histogram: EntriesOrSegmentsPerBlockHistogram::default(),
             entry_count: 0,
             superseded_entries: 0,
             may_tombstones_be_obsolete: false,
-            may_compaction_free_segment: false,
+            compaction_may_free_a_segment: false,
         };
         map.clear_ram_state();
         Ok(map)
@@ -236,7 +241,7 @@ impl NvramSegments {
         segments: u64,
     ) -> Option<String> {
         let (least, unit) =
-            (2 * form.entry_bytes() as u32, if form == EntryLayout::WithoutCommand { 16 } else { 8 });
+            (2 * form.entry_bytes() as u32, if form == EntryLayout::WithoutRemapCommand { 16 } else { 8 });
         if segment_bytes < least || !segment_bytes.is_multiple_of(unit) {
             return Some(format!(
                 "remap.segment_bytes is {segment_bytes}; the size of an NVRAM segment must be a multiple of {unit} \
@@ -264,11 +269,11 @@ impl NvramSegments {
         if beyond > 0 {
             *self.used_segments_bitmap.last_mut().expect("there are segments") = u64::MAX << (64 - beyond);
         }
-        (self.free_segments, self.free_search_word_index) = (self.segment_count, 0);
+        (self.free_segment_count, self.next_bitmap_word_index_to_search) = (self.segment_count, 0);
         self.chains_by_block.fill(SegmentChain::default());
-        self.chain_length_histogram = PerBlockCountHistogram::default();
+        self.chain_length_histogram = EntriesOrSegmentsPerBlockHistogram::default();
         (self.entry_count, self.superseded_entries) = (0, 0);
-        (self.may_tombstones_be_obsolete, self.may_compaction_free_segment) = (true, true);
+        (self.may_tombstones_be_obsolete, self.compaction_may_free_a_segment) = (true, true);
     }
 
     /// Returns the number of reverse-map entries that fit in one NVRAM segment.
@@ -282,8 +287,8 @@ impl NvramSegments {
     }
 
     /// Returns the number of NVRAM segments that hold no entries.
-    pub fn free_segments(&self) -> u32 {
-        self.free_segments
+    pub fn free_segment_count(&self) -> u32 {
+        self.free_segment_count
     }
 
     /// Returns the index in `chains_by_block` of the chain of the tombstones (records of trims).
@@ -309,21 +314,21 @@ impl NvramSegments {
     }
 
     /// Returns the number of NVRAM segments in the chain with index `chain`.
-    fn chain_segments(&self, chain: usize) -> u32 {
+    fn segment_count_of_chain(&self, chain: usize) -> u32 {
         self.segments_needed_for(self.chains_by_block[chain].entry_count)
     }
 
-    /// Returns the number of free NVRAM segments without which the host may not bind (map without a program): one for
-    /// the new entry, enough to copy the longest chain (entries of one block), which this entry may have lengthened,
-    /// and one for each of [`EXTRA_GC_DESTINATION_BLOCKS`].
-    fn free_segments_needed_for_bind(&self) -> u32 {
+    /// Returns the number of free NVRAM segments without which the host may not add an entry (map a page without a
+    /// program): one for the new entry, enough to copy the longest chain (entries of one block), which this entry may
+    /// have lengthened, and one for each of [`EXTRA_GC_DESTINATION_BLOCKS`].
+    fn free_segments_needed_for_host_entry(&self) -> u32 {
         1 + (self.chain_length_histogram.largest_count_per_block() + 1) + EXTRA_GC_DESTINATION_BLOCKS
     }
 
-    /// Returns the maximum number of entries in all NVRAM segments together while the host may still bind (map without
-    /// a program); GC may record more.
-    fn entry_capacity_for_binds(&self) -> u64 {
-        self.capacity_entries() * MAX_FILL_PERCENT_FOR_BINDS / 100
+    /// Returns the number of entries, in all NVRAM segments together, at which the host may no longer map pages without
+    /// a program. GC may record more entries.
+    fn max_entries_for_host_mappings(&self) -> u64 {
+        self.capacity_entries() * MAX_REVERSE_MAP_FILL_PERCENT_FOR_HOST_ENTRIES / 100
     }
 
     /// Replaces the state of the chain with index `chain` by `new`, and updates the totals and the histogram over all
@@ -346,7 +351,11 @@ impl NvramSegments {
     }
 
     /// Returns the header of an NVRAM segment; `None` if the segment has no intact header.
-    fn read_segment_header<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<NvramSegmentHeader> {
+    fn read_segment_header<N: Nand>(
+        &self,
+        io: &FlashPageStore<N>,
+        segment: u32,
+    ) -> Option<NvramSegmentHeader> {
         let at = self.first_word_index_of_slot(segment, 0);
         NvramSegmentHeader::decode([io.nvram()[at], io.nvram()[at + 1]])
     }
@@ -356,7 +365,7 @@ impl NvramSegments {
     /// offset is relative.
     fn decode_slot<N: Nand>(
         &self,
-        io: &Store<N>,
+        io: &FlashPageStore<N>,
         (segment, slot): (u32, u32),
         first: Ppn,
     ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
@@ -369,17 +378,22 @@ impl NvramSegments {
 
     /// Returns the first page of the block `entry_block`, to which page offsets in its reverse-map entries are
     /// relative; page 0 for the tombstones (records of trims).
-    fn first_page_of_entry_block<N: Nand>(io: &Store<N>, entry_block: BlockId) -> Ppn {
+    fn first_page_of_entry_block<N: Nand>(io: &FlashPageStore<N>, entry_block: BlockId) -> Ppn {
         if entry_block == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(entry_block) }
     }
 
     /// Returns the NVRAM segment that follows `segment` in the chain of its block; `None` for the last.
-    fn following_segment<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<u32> {
+    fn following_segment<N: Nand>(&self, io: &FlashPageStore<N>, segment: u32) -> Option<u32> {
         self.read_segment_header(io, segment).expect("a segment in use has a head").next_segment
     }
 
     /// Stores in the header of an NVRAM segment which segment is the next of its chain.
-    fn link_next_segment<N: Nand>(&self, io: &mut Store<N>, segment: u32, next: Option<u32>) -> Result<()> {
+    fn link_next_segment<N: Nand>(
+        &self,
+        io: &mut FlashPageStore<N>,
+        segment: u32,
+        next: Option<u32>,
+    ) -> Result<()> {
         let head = self.read_segment_header(io, segment).expect("a segment in use has a head");
         io.store_nvram_word(
             self.first_word_index_of_slot(segment, 0) + 1,
@@ -390,15 +404,16 @@ impl NvramSegments {
     /// Marks a free NVRAM segment as used, and returns its number. Panics if none is free.
     fn take_free_segment(&mut self) -> u32 {
         assert!(
-            self.free_segments > 0,
+            self.free_segment_count > 0,
             "no NVRAM segment is free: the caller must call make_room_for_entry or make_room_for_victim before it \
              records an entry"
         );
-        while self.used_segments_bitmap[self.free_search_word_index] == u64::MAX {
-            self.free_search_word_index = (self.free_search_word_index + 1) % self.used_segments_bitmap.len();
+        while self.used_segments_bitmap[self.next_bitmap_word_index_to_search] == u64::MAX {
+            self.next_bitmap_word_index_to_search =
+                (self.next_bitmap_word_index_to_search + 1) % self.used_segments_bitmap.len();
         }
-        let segment = self.free_search_word_index as u32 * 64
-            + self.used_segments_bitmap[self.free_search_word_index].trailing_ones();
+        let segment = self.next_bitmap_word_index_to_search as u32 * 64
+            + self.used_segments_bitmap[self.next_bitmap_word_index_to_search].trailing_ones();
         self.mark_segment_used(segment);
         segment
     }
@@ -406,7 +421,7 @@ impl NvramSegments {
     /// Marks an NVRAM segment as used in the bitmap in RAM.
     fn mark_segment_used(&mut self, segment: u32) {
         self.used_segments_bitmap[segment as usize / 64] |= 1 << (segment % 64);
-        self.free_segments -= 1;
+        self.free_segment_count -= 1;
     }
 
     /// Whether an NVRAM segment belongs to the chain of a block.
@@ -417,14 +432,14 @@ impl NvramSegments {
     /// Marks an NVRAM segment as free in the bitmap in RAM.
     fn release_segment(&mut self, segment: u32) {
         self.used_segments_bitmap[segment as usize / 64] &= !(1 << (segment % 64));
-        self.free_segments += 1;
+        self.free_segment_count += 1;
     }
 
     /// Appends an entry to a chain of NVRAM segments of block `entry_block`: to the block's present chain, or to the
     /// one that compaction is building. `chain` is the state of this chain.
     fn append_entry<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         (entry_block, chain): (BlockId, &mut SegmentChain),
         (entry, command): (ReverseMapEntry, Option<RemapCommand>),
         sequence: u64,
@@ -447,7 +462,7 @@ impl NvramSegments {
     /// Allocates a free NVRAM segment and links it to the end of `chain`, the chain of block `entry_block`.
     fn append_segment<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         (entry_block, chain): (BlockId, &mut SegmentChain),
         allocation_sequence: u64,
     ) -> Result<()> {
@@ -475,7 +490,7 @@ impl NvramSegments {
     /// Appends a reverse-map entry to the chain of NVRAM segments with index `index`, and updates counts and histogram.
     fn append_entry_to_block_chain<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         index: usize,
         entry: ReverseMapEntry,
         command: Option<RemapCommand>,
@@ -490,18 +505,23 @@ impl NvramSegments {
         )?;
         self.replace_chain(index, chain);
         if opens && index == self.tombstone_chain_index() {
-            (self.may_tombstones_be_obsolete, self.may_compaction_free_segment) = (true, true);
+            (self.may_tombstones_be_obsolete, self.compaction_may_free_a_segment) = (true, true);
         }
         Ok(())
     }
 
     /// Returns the bytes of NVRAM that a scan of the segments of block number `index` reads.
     fn chain_bytes(&self, index: usize) -> u64 {
-        self.chain_segments(index) as u64 * self.segment_bytes as u64
+        self.segment_count_of_chain(index) as u64 * self.segment_bytes as u64
     }
 
     /// Appends the reverse-map entries of the chain with index `index` to `out`, in the order of recording.
-    fn read_chain_entries<N: Nand>(&self, io: &Store<N>, index: usize, out: &mut Vec<ReverseMapEntry>) {
+    fn read_chain_entries<N: Nand>(
+        &self,
+        io: &FlashPageStore<N>,
+        index: usize,
+        out: &mut Vec<ReverseMapEntry>,
+    ) {
         let chain = self.chains_by_block[index];
         let entry_block = self.block_of_chain(index);
         let first = Self::first_page_of_entry_block(io, entry_block);
@@ -520,9 +540,14 @@ impl NvramSegments {
         }
     }
 
-    /// Frees the chain of `segments` NVRAM segments that begins with `first`. Zeroing its first head makes the whole
-    /// chain garbage for recovery.
-    fn free_chain<N: Nand>(&mut self, io: &mut Store<N>, first: u32, segments: u32) -> Result<()> {
+    /// Zeroes and frees the chain of `segments` NVRAM segments that begins with `first`. The header of the first
+    /// segment is zeroed first. From then on, recovery ignores the whole chain.
+    fn zero_and_release_chain<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        first: u32,
+        segments: u32,
+    ) -> Result<()> {
         self.command_state.declare_commands_complete(io)?;
         let mut at = Some(first).filter(|_| segments > 0);
         while let Some(segment) = at {
@@ -533,8 +558,8 @@ impl NvramSegments {
         Ok(())
     }
 
-    /// Zeroes an NVRAM segment of reverse-map entries, its head first.
-    fn zero_segment<N: Nand>(&self, io: &mut Store<N>, segment: u32) -> Result<()> {
+    /// Zeroes an NVRAM segment of reverse-map entries, its header first.
+    fn zero_segment<N: Nand>(&self, io: &mut FlashPageStore<N>, segment: u32) -> Result<()> {
         for at in self.first_word_index_of_slot(segment, 0)..self.first_word_index_of_slot(segment + 1, 0) {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
@@ -550,15 +575,15 @@ impl NvramSegments {
         let after = self.segments_needed_for(kept);
         chain.superseded_entries > chain.superseded_entries_at_futile_compaction
             && after < self.segments_needed_for(chain.entry_count)
-            && (kept == 0 || after < self.free_segments)
+            && (kept == 0 || after < self.free_segment_count)
     }
 
-    /// Chooses the block whose NVRAM segments active GC (compaction) empties next: the one with the most superseded
-    /// entries among those worth compacting (as in Remap-SSD), otherwise the tombstones (records of trims). Returns its
-    /// number, or `None` if compaction would free nothing. O(blocks), but O(1) if nothing changed since the last search
-    /// found none.
+    /// Chooses the chain of NVRAM segments that compaction (active GC in the Remap-SSD paper) empties next, and returns
+    /// its index. Of the blocks that are worth compacting, it takes the one with the most superseded entries. If no
+    /// block is worth compacting, it takes the chain of tombstones (records of trims). Returns `None` if compaction
+    /// would free nothing. O(blocks); O(1) if the last search found nothing and nothing has changed since.
     fn choose_chain_to_compact(&mut self) -> Option<usize> {
-        if !self.may_compaction_free_segment {
+        if !self.compaction_may_free_a_segment {
             return None;
         }
         let worth = |&index: &usize| self.is_worth_compacting(&self.chains_by_block[index]);
@@ -566,15 +591,15 @@ impl NvramSegments {
             .filter(worth)
             .max_by_key(|&index| self.chains_by_block[index].superseded_entries);
         let chosen = best.or(self.may_tombstones_be_obsolete.then_some(self.tombstone_chain_index()));
-        self.may_compaction_free_segment = chosen.is_some();
+        self.compaction_may_free_a_segment = chosen.is_some();
         chosen
     }
 
-    /// Compacts the NVRAM segments of one block after the other (active GC of Remap-SSD) until `enough` returns true;
-    /// returns `false` if no further block is worth compacting.
+    /// Compacts the NVRAM segments of one block after the other (active GC in the Remap-SSD paper) until `enough`
+    /// returns true; returns `false` if no further block is worth compacting.
     fn compact_until<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         liveness_of: LivenessOf<'_>,
         enough: impl Fn(&Self) -> bool,
     ) -> Result<bool> {
@@ -585,12 +610,13 @@ impl NvramSegments {
         Ok(true)
     }
 
-    /// Compacts the NVRAM segments of block number `index` (active GC): copies entries that are still needed to a new
-    /// chain, records tombstones for the sources of superseded relocations, and frees the old chain. If that would free
+    /// Compacts the chain of NVRAM segments with index `index`: copies entries that are still needed to a new chain,
+    /// and frees the old chain. An entry whose logical page was mapped elsewhere since, but which also unmapped another
+    /// logical page (relocation), is replaced by a tombstone (record of a trim) of that page. If compaction would free
     /// no segment, only updates the count of superseded entries.
     fn compact_chain<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         index: usize,
         liveness_of: LivenessOf<'_>,
     ) -> Result<()> {
@@ -604,11 +630,11 @@ impl NvramSegments {
             entries_to_keep(&entries, liveness_of).into_iter().flatten().collect();
         let superseded = old.entry_count - needed_entries.len() as u32;
         let (kept, buried): (Vec<_>, Vec<_>) =
-            needed_entries.into_iter().partition(|entry| entry.bound_ppn.is_some() || index == tombstones);
+            needed_entries.into_iter().partition(|entry| entry.mapped_ppn.is_some() || index == tombstones);
         let before = self.segments_needed_for(old.entry_count);
         let opened = self.segments_needed_for(kept.len() as u32)
             + self.segments_opened_by_entries(tombstones, buried.len() as u32);
-        if opened >= before || opened > self.free_segments {
+        if opened >= before || opened > self.free_segment_count {
             let superseded_entries_at_futile_compaction =
                 if opened >= before { superseded } else { old.superseded_entries_at_futile_compaction };
             self.replace_chain(
@@ -631,19 +657,20 @@ impl NvramSegments {
         for entry in kept {
             self.append_entry(io, (self.block_of_chain(index), &mut new), (entry, None), sequence)?;
         }
-        self.free_chain(io, old.first_segment, before)?;
+        self.zero_and_release_chain(io, old.first_segment, before)?;
         self.replace_chain(index, new);
         Ok(())
     }
 
     /// Returns the number of NVRAM segments that `more` further entries open in a block's chain.
     fn segments_opened_by_entries(&self, chain: usize, more: u32) -> u32 {
-        self.segments_needed_for(self.chains_by_block[chain].entry_count + more) - self.chain_segments(chain)
+        self.segments_needed_for(self.chains_by_block[chain].entry_count + more)
+            - self.segment_count_of_chain(chain)
     }
 
     /// Finds, during recovery, the first segment of each block's chain in NVRAM, as `(sequence number, segment)`. Of
     /// two first segments of one block the older is taken, because the younger one begins an unfinished copy.
-    fn first_segments_of_chains<N: Nand>(&self, io: &Store<N>) -> Vec<Option<(u64, u32)>> {
+    fn first_segments_of_chains<N: Nand>(&self, io: &FlashPageStore<N>) -> Vec<Option<(u64, u32)>> {
         let mut firsts: Vec<Option<(u64, u32)>> = vec![None; self.chains_by_block.len()];
         for segment in 0..self.segment_count {
             let Some(head) = self.read_segment_header(io, segment).filter(|head| head.position_in_chain == 0)
@@ -660,9 +687,9 @@ impl NvramSegments {
     /// Zeroes the words of a torn entry that follows the `count` intact entries of an NVRAM segment. With two-word
     /// entries this is not needed: the next entry overwrites word 0 before word 1 counts. With three words, an old word
     /// could complete the next entry.
-    fn zero_torn_entry<N: Nand>(&self, io: &mut Store<N>, segment: u32, count: u32) -> Result<()> {
+    fn zero_torn_entry<N: Nand>(&self, io: &mut FlashPageStore<N>, segment: u32, count: u32) -> Result<()> {
         let form = self.command_state.entry_layout;
-        if form == EntryLayout::WithoutCommand || count == self.entries_per_segment() {
+        if form == EntryLayout::WithoutRemapCommand || count == self.entries_per_segment() {
             return Ok(());
         }
         form.zero_nvram_entry(io, self.first_word_index_of_slot(segment, 1 + count))
@@ -672,7 +699,7 @@ impl NvramSegments {
     /// first.
     fn discard_torn_commands<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         first_segments: &[Option<(u64, u32)>],
     ) -> Result<()> {
         let mut slots = Vec::new();
@@ -695,7 +722,7 @@ impl NvramSegments {
     /// the index of its first NVRAM word.
     fn collect_entry_slots<N: Nand>(
         &self,
-        io: &Store<N>,
+        io: &FlashPageStore<N>,
         entry_block: BlockId,
         first: u32,
         slots: &mut Vec<(usize, (ReverseMapEntry, Option<RemapCommand>))>,
@@ -718,9 +745,15 @@ impl NvramSegments {
         }
     }
 
-    /// Registers during recovery the chain of NVRAM segments that begins with `first`: marks its segments as used and
-    /// counts its intact reverse-map entries. A torn entry after the last one is overwritten by the next entry.
-    fn adopt_chain<N: Nand>(&mut self, io: &mut Store<N>, index: usize, first: u32) -> Result<()> {
+    /// Registers, during recovery, the chain of NVRAM segments with index `index`, which begins with segment `first`:
+    /// marks its segments as used and counts its intact reverse-map entries. A torn entry after the last one is
+    /// overwritten by the next entry.
+    fn register_recovered_chain<N: Nand>(
+        &mut self,
+        io: &mut FlashPageStore<N>,
+        index: usize,
+        first: u32,
+    ) -> Result<()> {
         let mut chain = SegmentChain { first_segment: first, last_segment: first, ..SegmentChain::default() };
         let mut at = first;
         loop {
@@ -752,55 +785,57 @@ impl NvramSegments {
 impl ReverseMap for NvramSegments {
     fn make_room_for_entry<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
-        if self.valid_entry_count() >= self.entry_capacity_for_binds() && self.may_tombstones_be_obsolete {
+        if self.valid_entry_count() >= self.max_entries_for_host_mappings() && self.may_tombstones_be_obsolete
+        {
             self.compact_chain(io, self.tombstone_chain_index(), liveness_of)?;
         }
-        Ok(self.valid_entry_count() < self.entry_capacity_for_binds()
+        Ok(self.valid_entry_count() < self.max_entries_for_host_mappings()
             && self.compact_until(io, liveness_of, |map| {
-                map.free_segments >= map.free_segments_needed_for_bind()
+                map.free_segment_count >= map.free_segments_needed_for_host_entry()
             })?)
     }
 
     fn make_room_for_victim<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         let index = block.index();
         self.compact_until(io, liveness_of, |map| {
             map.chains_by_block[index].entry_count == 0
-                || map.free_segments >= map.chain_segments(index) + EXTRA_GC_DESTINATION_BLOCKS
+                || map.free_segment_count >= map.segment_count_of_chain(index) + EXTRA_GC_DESTINATION_BLOCKS
         })
     }
 
     /// Records a reverse-map entry in the last NVRAM segment of its block. O(1): one random access to the table of
-    /// chains and one to the NVRAM. Stores the entry; if it needs a new segment, also a head and a link.
+    /// chains and one to the NVRAM. Writes the entry to NVRAM and, if it needs a new segment, the header of this
+    /// segment and the link from the segment before.
     fn record_entry<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
-        let index = self.chain_index_of(entry.bound_ppn.map(|place| io.block_of(place)));
+        let index = self.chain_index_of(entry.mapped_ppn.map(|place| io.block_of(place)));
         self.append_entry_to_block_chain(io, index, entry, None)
     }
 
-    fn make_room_for_command<N: Nand>(
+    fn make_room_for_remap_entries<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         places: &[Option<Ppn>],
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         let after = self.valid_entry_count() + places.len() as u64;
-        if after > self.entry_capacity_for_binds() && self.may_tombstones_be_obsolete {
+        if after > self.max_entries_for_host_mappings() && self.may_tombstones_be_obsolete {
             self.compact_chain(io, self.tombstone_chain_index(), liveness_of)?;
         }
-        if self.command_state.entry_layout == EntryLayout::WithoutCommand
-            || self.valid_entry_count() + places.len() as u64 > self.entry_capacity_for_binds()
+        if self.command_state.entry_layout == EntryLayout::WithoutRemapCommand
+            || self.valid_entry_count() + places.len() as u64 > self.max_entries_for_host_mappings()
         {
             return Ok(false);
         }
@@ -810,7 +845,7 @@ impl ReverseMap for NvramSegments {
         }
         self.compact_until(io, liveness_of, |map| {
             let grown = |(&chain, &count): (&usize, &u32)| {
-                map.chain_segments(chain) + map.segments_opened_by_entries(chain, count)
+                map.segment_count_of_chain(chain) + map.segments_opened_by_entries(chain, count)
             };
             let opened: u32 =
                 counts.iter().map(|(&chain, &count)| map.segments_opened_by_entries(chain, count)).sum();
@@ -820,25 +855,25 @@ impl ReverseMap for NvramSegments {
                 .max()
                 .unwrap_or(0)
                 .max(map.chain_length_histogram.largest_count_per_block());
-            map.free_segments >= opened + largest + EXTRA_GC_DESTINATION_BLOCKS
+            map.free_segment_count >= opened + largest + EXTRA_GC_DESTINATION_BLOCKS
         })
     }
 
-    fn record_command<N: Nand>(
+    fn record_remap_entries<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         command: RemapCommand,
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
         for &entry in entries {
-            let index = self.chain_index_of(entry.bound_ppn.map(|place| io.block_of(place)));
+            let index = self.chain_index_of(entry.mapped_ppn.map(|place| io.block_of(place)));
             self.append_entry_to_block_chain(io, index, entry, Some(command))?;
         }
         self.command_state.newest_command_sequence = entries.first().map_or(0, |entry| entry.sequence_number);
         Ok(())
     }
 
-    fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
+    fn mark_mapping_superseded<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn, place: Ppn) {
         let index = io.block_of(place).index();
         let chain = SegmentChain {
             superseded_entries: self.chains_by_block[index].superseded_entries + 1,
@@ -849,12 +884,12 @@ impl ReverseMap for NvramSegments {
             "the bind of page {lpn} to {place} was never recorded"
         );
         self.replace_chain(index, chain);
-        self.may_compaction_free_segment |= self.is_worth_compacting(&chain);
+        self.compaction_may_free_a_segment |= self.is_worth_compacting(&chain);
     }
 
     fn scan_entries_of_block<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
@@ -866,24 +901,28 @@ impl ReverseMap for NvramSegments {
         Ok(())
     }
 
-    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
+    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut FlashPageStore<N>, block: BlockId) -> Result<()> {
         let index = block.index();
-        self.free_chain(io, self.chains_by_block[index].first_segment, self.chain_segments(index))?;
+        self.zero_and_release_chain(
+            io,
+            self.chains_by_block[index].first_segment,
+            self.segment_count_of_chain(index),
+        )?;
         self.replace_chain(index, SegmentChain::default());
-        (self.may_tombstones_be_obsolete, self.may_compaction_free_segment) = (true, true);
+        (self.may_tombstones_be_obsolete, self.compaction_may_free_a_segment) = (true, true);
         Ok(())
     }
 
-    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
+    fn recover<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<Vec<ReverseMapEntry>> {
         self.clear_ram_state();
         io.charge_nvram_scan(self.segment_count as u64 * self.segment_bytes as u64);
         let firsts = self.first_segments_of_chains(io);
-        if self.command_state.entry_layout == EntryLayout::WithCommand {
+        if self.command_state.entry_layout == EntryLayout::WithRemapCommand {
             self.discard_torn_commands(io, &firsts)?;
         }
         for (index, first) in firsts.into_iter().enumerate() {
             if let Some((_, first)) = first {
-                self.adopt_chain(io, index, first)?;
+                self.register_recovered_chain(io, index, first)?;
             }
         }
         for segment in (0..self.segment_count).filter(|&segment| !self.is_segment_used(segment)) {
@@ -892,7 +931,7 @@ impl ReverseMap for NvramSegments {
         Ok(self.all_entries(io))
     }
 
-    fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry> {
+    fn all_entries<N: Nand>(&self, io: &FlashPageStore<N>) -> Vec<ReverseMapEntry> {
         let mut entries = Vec::new();
         (0..self.chains_by_block.len()).for_each(|index| self.read_chain_entries(io, index, &mut entries));
         entries
@@ -912,9 +951,10 @@ impl ReverseMap for NvramSegments {
 
     fn check_invariants(&self) -> std::result::Result<(), String> {
         let bits: u32 = self.used_segments_bitmap.iter().map(|word| word.count_zeros()).sum();
-        let sizes: u32 = (0..self.chains_by_block.len()).map(|chain| self.chain_segments(chain)).sum();
-        if bits != self.free_segments || sizes + self.free_segments != self.segment_count {
-            let (free, segments) = (self.free_segments, self.segment_count);
+        let sizes: u32 =
+            (0..self.chains_by_block.len()).map(|chain| self.segment_count_of_chain(chain)).sum();
+        if bits != self.free_segment_count || sizes + self.free_segment_count != self.segment_count {
+            let (free, segments) = (self.free_segment_count, self.segment_count);
             return Err(format!(
                 "the reverse map has {segments} NVRAM segments, of which {sizes} are in chains of blocks, so the \
                  others must be free, but the counter of free segments says {free} and the bitmap shows {bits}"
@@ -943,7 +983,7 @@ impl ReverseMap for NvramSegments {
                 self.entry_count, self.superseded_entries
             ));
         }
-        let largest = (0..self.chains_by_block.len()).map(|chain| self.chain_segments(chain)).max();
+        let largest = (0..self.chains_by_block.len()).map(|chain| self.segment_count_of_chain(chain)).max();
         if largest == Some(self.chain_length_histogram.largest_count_per_block()) {
             Ok(())
         } else {

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::layout::{GeckoEntries, GeckoLayout};
 use crate::address::BlockId;
-use crate::tables::SlotIndex;
+use crate::tables::KeyToSlotIndex;
 
 /// Buffer in RAM of Logarithmic Gecko (LSM tree of invalid pages), with the reports that are not on flash yet.
 #[derive(Clone, Debug)]
@@ -20,9 +20,9 @@ pub(super) struct GeckoBuffer {
     /// Bytes of the bitmap of one Gecko entry, which covers a part of a block.
     part_bitmap_bytes: usize,
     /// Hash index from the key of a buffered Gecko entry to its position in `entry_keys`.
-    slot_by_key: SlotIndex,
-    /// Number of reports (invalid pages and opened blocks) that were added since the Gecko buffer was empty.
-    pub(super) report_count: u64,
+    slot_by_key: KeyToSlotIndex,
+    /// Number of reports (of invalid pages and of opened blocks) that were added since the Gecko buffer was empty.
+    pub(super) validity_report_count: u64,
 }
 
 impl GeckoBuffer {
@@ -33,8 +33,8 @@ impl GeckoBuffer {
             entry_keys: Vec::with_capacity(capacity),
             bitmaps: vec![0; capacity * layout.part_bitmap_bytes()],
             part_bitmap_bytes: layout.part_bitmap_bytes(),
-            slot_by_key: SlotIndex::with_capacity(capacity),
-            report_count: 0,
+            slot_by_key: KeyToSlotIndex::with_capacity(capacity),
+            validity_report_count: 0,
         }
     }
 
@@ -66,7 +66,7 @@ impl GeckoBuffer {
     pub(super) fn set_invalid_bit(&mut self, key: u32, bit: u32) {
         let slot = self.find_or_add_entry_slot(key);
         self.bitmaps[slot as usize * self.part_bitmap_bytes + bit as usize / 8] |= 1 << (bit % 8);
-        self.report_count += 1;
+        self.validity_report_count += 1;
     }
 
     /// Adds the block's erase marker to the buffer of the Gecko LSM tree in RAM and removes all buffered entries of the
@@ -77,7 +77,7 @@ impl GeckoBuffer {
             self.remove_entry(key);
         }
         self.find_or_add_entry_slot(marker);
-        self.report_count += 1;
+        self.validity_report_count += 1;
     }
 
     /// Removes the entry with `key` from the buffer, if there is one; the last entry moves to its position.
@@ -98,7 +98,7 @@ impl GeckoBuffer {
     /// Sets in `invalid_page_bitmap` the bits of the block's pages that the buffer of the Gecko LSM tree in RAM records
     /// as invalid. Returns whether the buffer holds the block's erase marker, so that older runs on flash need not be
     /// read.
-    pub(super) fn copy_invalid_bits_and_find_marker(
+    pub(super) fn copy_invalid_bits_and_find_erase_marker(
         &self,
         layout: &GeckoLayout,
         block: BlockId,
@@ -137,7 +137,11 @@ impl GeckoBuffer {
             bytes.extend_from_slice(&key.to_le_bytes());
             bytes.extend_from_slice(self.bitmap(slot as usize));
         }
-        FrozenBuffer { sorted_entries: bytes, entry_bytes: stride, report_count: self.report_count }
+        FrozenBuffer {
+            sorted_entries: bytes,
+            entry_bytes: stride,
+            validity_report_count: self.validity_report_count,
+        }
     }
 
     /// Empties the buffer of the Gecko LSM tree in RAM. A buffer that grew far beyond its usual size (while a device
@@ -151,7 +155,7 @@ impl GeckoBuffer {
         self.bitmaps[..used].fill(0);
         self.entry_keys.clear();
         self.slot_by_key.clear();
-        self.report_count = 0;
+        self.validity_report_count = 0;
     }
 }
 
@@ -164,7 +168,7 @@ pub(super) struct FrozenBuffer {
     /// Bytes of one entry: key and bitmap.
     entry_bytes: usize,
     /// Number of reports (invalid pages and opened blocks) that the entries contain.
-    pub(super) report_count: u64,
+    pub(super) validity_report_count: u64,
 }
 
 impl FrozenBuffer {

@@ -1,26 +1,27 @@
 //! Layout of the entries, pages and sorted runs of Logarithmic Gecko (log-structured merge tree of invalid pages), and
 //! the capacities, sizes and bounds that follow from the layout.
 //!
-//! An *entry* is a key and the bitmap of one part of a block. Key = block x slots + slot. Slot 0 is the *marker*, which
-//! means that everything older runs hold about this block is void. Slots 1..=S are the parts. The marker sorts before
-//! the parts of its block, so that a scan meets it first. The bitmap of a marker is empty and that of a part never is,
-//! so a whole entry shows by its bitmap whether it is a marker.
+//! An *entry* is a key and the bitmap of one part of a block. Key = block x slots + slot. Slot 0 is the *erase marker*:
+//! all entries of the block in older runs are obsolete. Slots 1..=S are the parts. The marker sorts before the parts of
+//! its block, so that a scan meets it first. The bitmap of a marker is empty and that of a part never is, so a whole
+//! entry shows by its bitmap whether it is a marker.
 //!
 //! A *page* is {index in the run: u32, entries: u16, last page of the run: u16}, then entries. Pages hold as many
 //! entries as fit. After the last entry follow the *directory* (first key of every page with entries, u32 each), which
 //! continues in further pages if it must, and at the very end of the last page the *postamble* {entries: u32, last key:
 //! u32, first and last covered flush: u64, flush time: u64}. The postamble holds all that the paper's preamble holds.
-//! At the end it is read when the run is known to be complete, and a run of one page is recovered by one read. The run
-//! number is the owner in the OOB of its pages.
+//! Because it is written last, a run with a postamble is complete, and a run of one page is recovered by one read. The
+//! run number is the owner in the OOB of its pages.
 //!
-//! The buffer holds V entries: as many as fit a run of one page together with its directory and postamble, and at least
-//! one less than a page can hold. So a run of at most u x V entries has at most u pages: each page beyond the first
-//! saves at least one entry (5 bytes or more) and pays 4 bytes of directory.
+//! The buffer holds V entries. V is the number of entries that fit on one page together with the directory and the
+//! postamble of a run, and at least one less than a page can hold without them. Therefore a run with the entries of u
+//! buffers (at most u x V) has at most u pages: each page after the first saves at least one entry (5 bytes or more)
+//! and costs 4 bytes of directory.
 
 use crate::address::{BlockId, Ppn};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
-use crate::nand::{Geometry, PageWord};
+use crate::nand::{Geometry, PageDataWord};
 
 /// Bytes of the key of a Gecko LSM entry; the key names a part of a block, the entry has a bitmap of its invalid pages.
 pub(super) const GECKO_KEY_BYTES: usize = 4;
@@ -55,9 +56,9 @@ pub(super) struct GeckoLayout {
     /// paper's V). The buffer is flushed to flash after this number of reports (invalid pages and opened blocks).
     pub(super) buffer_capacity_entries: u32,
     /// Divider by the number of pages of a block, which turns a PPN into a block number.
-    block_pages_divider: Divider,
+    pages_per_block_divider: Divider,
     /// Divider by the number of pages of a part of a block, which turns an offset in the block into a part number.
-    part_pages_divider: Divider,
+    pages_per_block_part_divider: Divider,
     /// Divider by the number of keys per block, which turns an entry key into a block number.
     keys_per_block_divider: Divider,
 }
@@ -105,8 +106,8 @@ impl GeckoLayout {
             entry_bytes: stride,
             entries_per_page: page_entries as u32,
             buffer_capacity_entries: buffer_capacity_entries as u32,
-            block_pages_divider: Divider::new(block_pages),
-            part_pages_divider: Divider::new(part_pages),
+            pages_per_block_divider: Divider::new(block_pages),
+            pages_per_block_part_divider: Divider::new(part_pages),
             keys_per_block_divider: Divider::new(slots),
         })
     }
@@ -130,9 +131,9 @@ impl GeckoLayout {
     /// index of the bit in the entry's bitmap.
     #[inline]
     pub(super) fn key_and_bit_of(&self, ppn: Ppn) -> (u32, u32) {
-        let block = self.block_pages_divider.quotient(ppn.0);
+        let block = self.pages_per_block_divider.quotient(ppn.0);
         let offset = ppn.0 - block * self.block_pages;
-        let part = self.part_pages_divider.quotient(offset);
+        let part = self.pages_per_block_part_divider.quotient(offset);
         (block * self.keys_per_block + 1 + part, offset - part * self.pages_per_block_part)
     }
 
@@ -165,14 +166,15 @@ impl GeckoLayout {
         &self,
         expected_entry_index: usize,
         last: usize,
-    ) -> impl Iterator<Item = PageWord> {
+    ) -> impl Iterator<Item = PageDataWord> {
         let at = |rank: usize| PAGE_HEADER_BYTES + rank * self.entry_bytes;
         let found = at(expected_entry_index);
         let bytes = [0, at(last), found.saturating_sub(CACHE_LINE_BYTES), found, found + CACHE_LINE_BYTES];
         let end = self.page_bytes - GECKO_KEY_BYTES;
-        bytes
-            .into_iter()
-            .map(move |byte| PageWord { word_index: (byte.min(end) / GECKO_KEY_BYTES) as u32, word_value: 0 })
+        bytes.into_iter().map(move |byte| PageDataWord {
+            word_index: (byte.min(end) / GECKO_KEY_BYTES) as u32,
+            word_value: 0,
+        })
     }
 
     /// Sets in `invalid`, the bitmap of invalid pages of a block, the bits that a Gecko LSM entry holds. `bitmap` is
@@ -203,7 +205,7 @@ impl GeckoLayout {
 
     /// Returns the number of pages of a sorted run of the Gecko LSM tree that has `entries` entries, including pages
     /// that hold only the directory of the run.
-    pub(super) fn run_pages(&self, entries: u32) -> u32 {
+    pub(super) fn page_count_of_run(&self, entries: u32) -> u32 {
         let full = self.entry_pages_of_run(entries);
         let in_last = entries - full.saturating_sub(1) * self.entries_per_page;
         let room = self.free_bytes_after_entries(in_last);
@@ -300,7 +302,7 @@ impl<'a> GeckoEntries<'a> {
 
     /// Sets in `invalid` the bits of the pages of `block` that these Gecko LSM entries record as invalid. Returns
     /// whether the block's erase marker is among the entries, in which case older runs need not be read.
-    pub(super) fn copy_invalid_bits_and_find_marker(
+    pub(super) fn copy_invalid_bits_and_find_erase_marker(
         &self,
         layout: &GeckoLayout,
         block: BlockId,
@@ -372,13 +374,13 @@ pub(super) struct RunPostamble {
     /// Key of the last entry of the run.
     pub(super) last_key: u32,
     /// Flushes of the buffer whose entries the run contains.
-    pub(super) coverage: FlushCoverage,
+    pub(super) buffer_flushes: BufferFlushRange,
 }
 
 /// Range of flushes of the buffer (by number) whose entries a run of the Gecko LSM tree contains, and the sequence
 /// number at which the buffer of the last flush was frozen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct FlushCoverage {
+pub(super) struct BufferFlushRange {
     /// Number of the earliest flush of the buffer whose entries the run contains.
     pub(super) first_flush_number: u64,
     /// Number of the latest flush of the buffer whose entries the run contains.
@@ -388,9 +390,9 @@ pub(super) struct FlushCoverage {
     pub(super) buffer_frozen_at_sequence: u64,
 }
 
-impl FlushCoverage {
-    /// Returns the range of buffer flushes that the result of merging this run of the Gecko LSM tree with a newer run
-    /// covers.
+impl BufferFlushRange {
+    /// Returns the buffer flushes that a run covers after this run of the Gecko LSM tree was merged with the newer run
+    /// that covers `newer`.
     pub(super) fn joined_with(self, newer: Self) -> Self {
         Self { first_flush_number: self.first_flush_number.min(newer.first_flush_number), ..newer }
     }
@@ -401,12 +403,12 @@ impl RunPostamble {
     pub(super) fn of_page(page: &[u8]) -> Self {
         let at = page.len() - RUN_POSTAMBLE_BYTES;
         let long = |k: usize| u64::from_le_bytes(page[at + k..at + k + 8].try_into().expect("eight bytes"));
-        let coverage = FlushCoverage {
+        let buffer_flushes = BufferFlushRange {
             first_flush_number: long(8),
             last_flush_number: long(16),
             buffer_frozen_at_sequence: long(24),
         };
-        Self { entry_count: read_entry_key(page, at), last_key: read_entry_key(page, at + 4), coverage }
+        Self { entry_count: read_entry_key(page, at), last_key: read_entry_key(page, at + 4), buffer_flushes }
     }
 
     /// Writes the summary to the end of the last page of a Gecko LSM run.
@@ -414,11 +416,11 @@ impl RunPostamble {
         let at = page.len() - RUN_POSTAMBLE_BYTES;
         write_bytes_at(page, at, &self.entry_count.to_le_bytes());
         write_bytes_at(page, at + 4, &self.last_key.to_le_bytes());
-        let FlushCoverage {
+        let BufferFlushRange {
             first_flush_number: first,
             last_flush_number: last,
             buffer_frozen_at_sequence: flush_time,
-        } = self.coverage;
+        } = self.buffer_flushes;
         for (long, k) in [first, last, flush_time].into_iter().zip([8, 16, 24]) {
             write_bytes_at(page, at + k, &long.to_le_bytes());
         }
@@ -554,10 +556,10 @@ mod tests {
     fn a_gecko_run_of_u_buffers_has_at_most_u_pages() {
         for layout in valid_layouts() {
             for units in (1..3000).chain([10_000, 40_000]) {
-                let pages = layout.run_pages(units * layout.buffer_capacity_entries);
+                let pages = layout.page_count_of_run(units * layout.buffer_capacity_entries);
                 assert!(pages <= units, "{units} buffers make {pages} pages: {layout:?}");
             }
-            assert_eq!([0, 1].map(|entries| layout.run_pages(entries)), [1, 1]);
+            assert_eq!([0, 1].map(|entries| layout.page_count_of_run(entries)), [1, 1]);
         }
     }
 

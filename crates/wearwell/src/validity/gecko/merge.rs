@@ -1,13 +1,14 @@
 //! Merging of sorted inputs of Logarithmic Gecko (log-structured merge tree of invalid pages). The inputs are buffers
 //! in RAM and sorted runs on flash, newest first. Entries of different age meet only here.
 //!
-//! A marker in an input voids what older inputs hold about its block. What its own input holds about the block is newer
-//! than the marker. Bitmaps of equal keys are joined by OR. Every page of a run is read once, in order.
+//! An erase marker (the entry that records that a block was opened) makes the entries of its block in all older inputs
+//! obsolete. Entries of its block in the same input are newer than the marker and stay. Bitmaps of equal keys are
+//! joined by OR. Every page of a run is read once, in order.
 //!
-//! Entries are merged in *stretches*. A stretch is all entries in RAM with keys that no page still on flash can
-//! contain. The newest input is merged with the next older one, the result with the next, and so on. Inputs grow with
-//! age, so most entries are touched once or twice, by a loop over two slices. The next pages are read only when the
-//! stretch is used up, as if entries had been taken one by one.
+//! Entries are merged in *batches*. A batch consists of the entries in RAM with keys less than every key on the pages
+//! that are not read yet. The newest input is merged with the next older one, the result with the next, and so on.
+//! Inputs grow with age, so most entries are touched once or twice, by a loop over two slices. The next pages are read
+//! only when the batch is used up, as if entries had been taken one by one.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -18,7 +19,7 @@ use super::run::{GeckoRun, RunWriter};
 use crate::error::Result;
 use crate::nand::Nand;
 use crate::operation::Cause;
-use crate::store::Store;
+use crate::store::FlashPageStore;
 
 /// Key that is greater than those of all Gecko LSM entries.
 const KEY_GREATER_THAN_ALL: u32 = u32::MAX;
@@ -29,49 +30,49 @@ struct MergeInput {
     /// Bytes of the current page of the run that is merged, or of all entries if the input is a buffer.
     loaded_entry_bytes: Vec<u8>,
     /// Offset in `loaded_entry_bytes` of the first entry that is not merged yet, bytes.
-    next_entry_offset: usize,
+    next_entry_offset_bytes: usize,
     /// Offset in `loaded_entry_bytes` of the end of the entries, bytes.
-    entries_end_offset: usize,
-    /// Index of the run of the Gecko LSM tree that is the input, and the index of its next page to read; `None` for a
-    /// buffer.
-    run_and_next_page: Option<(usize, usize)>,
+    entries_end_offset_bytes: usize,
+    /// Index of the sorted run (among the runs of the Gecko LSM tree) that is the input, and index of the run's next
+    /// page to read; `None` for a buffer.
+    run_and_next_page_index: Option<(usize, usize)>,
     /// Key below which entries of this merge input are obsolete, because a newer input holds the erase marker of their
     /// block.
     obsolete_below_key: u32,
 }
 
 impl MergeInput {
-    /// Creates a merge input whose entries are the first `entries_end_offset` bytes of `loaded_entry_bytes`, none of
-    /// them merged.
+    /// Creates a merge input whose entries are the first `entries_end_offset_bytes` bytes of `loaded_entry_bytes`, none
+    /// of them merged.
     fn new(
         loaded_entry_bytes: Vec<u8>,
-        entries_end_offset: usize,
-        run_and_next_page: Option<(usize, usize)>,
+        entries_end_offset_bytes: usize,
+        run_and_next_page_index: Option<(usize, usize)>,
     ) -> Self {
         Self {
             loaded_entry_bytes,
-            next_entry_offset: 0,
-            entries_end_offset,
-            run_and_next_page,
+            next_entry_offset_bytes: 0,
+            entries_end_offset_bytes,
+            run_and_next_page_index,
             obsolete_below_key: 0,
         }
     }
 
     /// Returns whether all entries in RAM of this merge input are merged.
     fn has_no_entry_left(&self) -> bool {
-        self.next_entry_offset == self.entries_end_offset
+        self.next_entry_offset_bytes == self.entries_end_offset_bytes
     }
 
     /// Returns whether the run that is the input has pages on flash that were not read yet; `false` for a buffer.
     fn has_unread_pages(&self, runs: &[GeckoRun]) -> bool {
-        self.run_and_next_page.is_some_and(|(run, page)| page < runs[run].first_keys.len())
+        self.run_and_next_page_index.is_some_and(|(run, page)| page < runs[run].first_keys.len())
     }
 
-    /// Returns the key below which all entries of this merge input are in RAM, so that the pages still to be read have
-    /// none.
-    fn fully_loaded_below_key(&self, runs: &[GeckoRun], layout: &GeckoLayout) -> u32 {
+    /// Returns a lower bound of the keys that are not in RAM yet: the pages of this merge input that are still to be
+    /// read hold only entries with this key or a greater one.
+    fn lower_bound_of_unread_keys(&self, runs: &[GeckoRun], layout: &GeckoLayout) -> u32 {
         if self.has_unread_pages(runs) {
-            read_entry_key(&self.loaded_entry_bytes, self.entries_end_offset - layout.entry_bytes) + 1
+            read_entry_key(&self.loaded_entry_bytes, self.entries_end_offset_bytes - layout.entry_bytes) + 1
         } else {
             KEY_GREATER_THAN_ALL
         }
@@ -79,11 +80,13 @@ impl MergeInput {
 
     /// Consumes the entries of this merge input with keys less than `key`. Returns the range of their bytes.
     fn take_entries_below_key(&mut self, key: u32, layout: &GeckoLayout) -> Range<usize> {
-        let from = self.next_entry_offset;
-        let entries =
-            GeckoEntries::new(&self.loaded_entry_bytes[from..self.entries_end_offset], layout.entry_bytes);
-        self.next_entry_offset += entries.count_keys_below(key) * layout.entry_bytes;
-        from..self.next_entry_offset
+        let from = self.next_entry_offset_bytes;
+        let entries = GeckoEntries::new(
+            &self.loaded_entry_bytes[from..self.entries_end_offset_bytes],
+            layout.entry_bytes,
+        );
+        self.next_entry_offset_bytes += entries.count_keys_below(key) * layout.entry_bytes;
+        from..self.next_entry_offset_bytes
     }
 }
 
@@ -92,7 +95,8 @@ impl MergeInput {
 pub(super) struct MergedEntries {
     /// Inputs of the merge, newest first.
     inputs: Vec<MergeInput>,
-    /// Current batch of merged Gecko LSM entries: all entries with keys that no page still to be read can contain.
+    /// Current batch of merged Gecko LSM entries: those with keys less than every key on the pages that are not read
+    /// yet.
     merged_batch: Vec<u8>,
     /// Number of bytes at the beginning of `merged_batch` that were consumed.
     consumed_batch_bytes: usize,
@@ -101,7 +105,7 @@ pub(super) struct MergedEntries {
     /// Whether erase markers are left out of the output, because no older entries exist.
     drops_erase_markers: bool,
     /// Cause under which the page reads of the merge are counted.
-    cause: Cause,
+    read_cause: Cause,
 }
 
 impl MergedEntries {
@@ -112,7 +116,7 @@ impl MergedEntries {
         buffers: impl Iterator<Item = &'a FrozenBuffer>,
         runs: Range<usize>,
         drops_erase_markers: bool,
-        cause: Cause,
+        read_cause: Cause,
         layout: &GeckoLayout,
     ) -> Self {
         let buffers =
@@ -129,7 +133,7 @@ impl MergedEntries {
             consumed_batch_bytes: 0,
             next_batch_buffer: Vec::new(),
             drops_erase_markers,
-            cause,
+            read_cause,
         }
     }
 
@@ -137,7 +141,7 @@ impl MergedEntries {
     /// exhausted. After an error the call can be repeated.
     pub(super) fn next_merged_entries<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         runs: &[GeckoRun],
         layout: &GeckoLayout,
     ) -> Result<&[u8]> {
@@ -160,7 +164,7 @@ impl MergedEntries {
     /// Reads the next page of every input run of the merge whose current page is used up.
     fn read_next_pages<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         runs: &[GeckoRun],
         layout: &GeckoLayout,
     ) -> Result<()> {
@@ -168,19 +172,19 @@ impl MergedEntries {
             if !input.has_no_entry_left() || !input.has_unread_pages(runs) {
                 continue;
             }
-            let (run, page) = input.run_and_next_page.as_mut().expect("only a run continues");
-            io.read(runs[*run].page_ppns[*page], &mut input.loaded_entry_bytes, self.cause)?;
+            let (run, page) = input.run_and_next_page_index.as_mut().expect("only a run continues");
+            io.read(runs[*run].page_ppns[*page], &mut input.loaded_entry_bytes, self.read_cause)?;
             *page += 1;
-            (input.next_entry_offset, input.entries_end_offset) =
+            (input.next_entry_offset_bytes, input.entries_end_offset_bytes) =
                 GeckoEntries::entry_byte_range(&input.loaded_entry_bytes, layout);
         }
         Ok(())
     }
 
-    /// Merges the next batch of Gecko LSM entries: all entries in RAM with keys that no page still to be read can
-    /// contain.
+    /// Merges the next batch of Gecko LSM entries: those in RAM with keys less than every key on the pages that are not
+    /// read yet.
     fn merge_next_batch(&mut self, runs: &[GeckoRun], layout: &GeckoLayout) {
-        let known_below = self.inputs.iter().map(|input| input.fully_loaded_below_key(runs, layout));
+        let known_below = self.inputs.iter().map(|input| input.lower_bound_of_unread_keys(runs, layout));
         let end = known_below.min().expect("a merge has an input");
         self.merged_batch.clear();
         self.consumed_batch_bytes = 0;
@@ -207,12 +211,12 @@ impl MergedEntries {
 
 /// Two lists of Gecko LSM entries to be merged, a newer and an older one, each sorted by key.
 struct MergePair<'a> {
-    /// Bytes of the entries of the newer list.
+    /// Encoded entries of the newer of the two inputs of the merge.
     newer_entries: &'a [u8],
-    /// Bytes of the entries of the older list.
+    /// Encoded entries of the older of the two inputs of the merge.
     older_entries: &'a [u8],
-    /// Key below which entries of the older list are obsolete, because a list merged earlier, which is newer, holds the
-    /// erase marker of their block.
+    /// Key below which entries of the older list are obsolete, because an input that is newer than this list, and was
+    /// merged before, holds the erase marker of their block.
     obsolete_below_key: u32,
     /// Whether erase markers are left out of the output, because no older entries exist.
     drops_erase_markers: bool,
@@ -223,8 +227,8 @@ struct MergePair<'a> {
 type EntryWord = [u8; 8];
 
 impl MergePair<'_> {
-    /// Merges the two lists of Gecko LSM entries into `into`. Returns the key below which later entries of the older
-    /// input are obsolete, because of an erase marker.
+    /// Merges the two lists of Gecko LSM entries into `into`. Returns a key: entries of the older input that are still
+    /// to come and have smaller keys are obsolete, because the newer list has the erase marker of their block.
     fn merge_entries(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
         if layout.entry_bytes == size_of::<EntryWord>() {
             self.merge_8_byte_entries(layout, into)
@@ -286,8 +290,9 @@ impl MergePair<'_> {
         obsolete_below
     }
 
-    /// Merges the two lists of Gecko LSM entries into `into`, for entries that do not have eight bytes. Returns the key
-    /// below which later entries of the older input are obsolete, because of an erase marker.
+    /// Merges the two lists of Gecko LSM entries into `into`, for entries that do not have eight bytes. Returns a key:
+    /// entries of the older input that are still to come and have smaller keys are obsolete, because the newer list has
+    /// the erase marker of their block.
     fn merge_entries_of_any_size(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
         let Self {
             newer_entries: newer,
@@ -384,7 +389,7 @@ impl RunMerge {
     /// `true` if the run is complete.
     pub(super) fn write_next_page<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         runs: &[GeckoRun],
         layout: &GeckoLayout,
     ) -> Result<bool> {
@@ -396,7 +401,7 @@ impl RunMerge {
     /// left. The next entries are fetched even if the page is full, so that a full last page is known to be the last.
     fn fill_page<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         runs: &[GeckoRun],
         layout: &GeckoLayout,
     ) -> Result<bool> {

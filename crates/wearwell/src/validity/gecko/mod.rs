@@ -9,18 +9,21 @@
 //!
 //! - An entry is a key and the bitmap of a part of a block (entry-partitioning, section 3.3); `layout` describes the
 //!   bytes.
-//! - The paper's erase flag is an entry of its own, the *marker*. It sorts before the parts of its block and voids what
-//!   older runs hold about any of them. One flag per part would need an insert for every part of the block.
-//! - A run at level i holds T^i to T^(i+1) - 1 buffers' worth of entries (in pages: that, or a little less, because a
-//!   page of a long run holds more than a buffer). Two runs of one level are merged. [`MergeMode::MultiWay`] foresees
-//!   the chain of merges that a flush causes and executes it as one merge.
-//! - The buffer is flushed after V reports even if they share entries, which bounds what recovery must find elsewhere
-//!   (appendix C.2.2). A burst of reports between two calls of [`ValidityStore::write_deferred_validity_step`] makes a
-//!   longer buffer, which is flushed as a run of several pages.
+//! - The paper's erase flag is an entry of its own, the *erase marker*. It sorts before the parts of its block, and
+//!   makes the entries of all parts in older runs obsolete. One flag per part would need an insert for every part of
+//!   the block.
+//! - A run at level i holds T^i to T^(i+1) - 1 buffers' worth of entries, where T is the size ratio of adjacent levels
+//!   (in pages: that, or a little less, because a page of a long run holds more than a buffer). Two runs of one level
+//!   are merged. [`MergeMode::MultiWay`] determines in advance the chain of merges that a flush causes, and executes it
+//!   as one merge.
+//! - The buffer, which has room for V entries, is flushed after V reports even if they share entries. This bounds what
+//!   recovery must find elsewhere (appendix C.2.2). A burst of reports between two calls of
+//!   [`ValidityStore::execute_next_deferred_validity_write`] makes a longer buffer, which is flushed as a run of
+//!   several pages.
 //! - A run records which flushes of the buffer it covers. After a power cut, a complete run is obsolete if another
 //!   complete run covers its flushes. The paper keeps "the most recently created run in each level" instead (appendix
-//!   C.1). With that rule, an output at another level than its inputs would leave these the newest of their level, and
-//!   what they hold about blocks erased since would count again.
+//!   C.1). With that rule, the output of a merge can be at another level than its inputs. The inputs would then count
+//!   as the newest runs of their level, and report pages as invalid whose blocks were erased since.
 //!
 //! Invariants:
 //! - Runs are kept newest first; their covered flushes are adjacent and descending.
@@ -39,7 +42,7 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 
 use self::buffer::{FrozenBuffer, GeckoBuffer};
-use self::layout::{FlushCoverage, GeckoEntries, GeckoLayout};
+use self::layout::{BufferFlushRange, GeckoEntries, GeckoLayout};
 use self::merge::{MergedEntries, RunMerge};
 use self::run::{GeckoRun, RunWriter};
 use super::{ValidityStore, is_page_bit_set};
@@ -48,7 +51,7 @@ use crate::error::{Error, Result};
 use crate::events::MetadataWriteReason;
 use crate::nand::{Geometry, Nand};
 use crate::operation::Cause;
-use crate::store::Store;
+use crate::store::FlashPageStore;
 use crate::tables::prefetch::TRANSLATION_PAGES_PER_PREFETCH;
 
 /// When the sorted runs of Logarithmic Gecko (LSM tree of invalid pages) on flash are merged.
@@ -81,9 +84,9 @@ impl Default for GeckoOptions {
 }
 
 impl GeckoOptions {
-    /// Returns the default options of Logarithmic Gecko (LSM tree of invalid pages) with block bitmaps cut into parts
-    /// of 32 pages: the bitmap of a part is as long as its key, the paper's balance (section 3.3).
-    pub fn with_key_sized_parts(geometry: &Geometry) -> Self {
+    /// Returns the default options of Logarithmic Gecko (LSM tree of invalid pages), but with a block's bitmap cut into
+    /// parts of 32 pages. The bitmap of a part is then as long as its key, the paper's balance (section 3.3).
+    pub fn with_block_parts_of_key_size(geometry: &Geometry) -> Self {
         Self { parts_per_block: (geometry.block_pages() / 32).max(1), ..Self::default() }
     }
 }
@@ -109,8 +112,8 @@ pub struct GeckoCounts {
 struct BufferFlush {
     /// The buffer that accepts no more reports.
     frozen_buffer: FrozenBuffer,
-    /// Number of the flush of the buffer, and sequence number at which the buffer was frozen.
-    coverage: FlushCoverage,
+    /// Ordinal number of this flush of the buffer, and the sequence number at which the buffer was frozen.
+    buffer_flushes: BufferFlushRange,
 }
 
 /// Record of invalid pages on flash as a log-structured merge tree (Logarithmic Gecko).
@@ -143,7 +146,8 @@ pub struct Gecko {
     page_buffer: Vec<u8>,
     /// Bitmap of the invalid pages of the block that is queried.
     queried_block_bitmap: Vec<u64>,
-    /// Counts of reports and queries since they were last cleared.
+    /// Counts of reported invalid pages, reported block openings and validity queries since the counts were last
+    /// cleared.
     counts: GeckoCounts,
 }
 
@@ -189,19 +193,19 @@ impl Gecko {
     }
 
     /// Clears the counts of the Gecko LSM tree; its record of invalid pages is unchanged.
-    pub fn clear_counts(&mut self) {
+    pub fn clear_operation_counts(&mut self) {
         self.counts = GeckoCounts::default();
     }
 
     /// Returns the number of reports (invalid pages and opened blocks) after which the buffer of Logarithmic Gecko is
     /// flushed to flash (V). It equals the number of entries that fit a sorted run of one page.
-    pub fn reports_per_flush(&self) -> u32 {
+    pub fn validity_reports_per_flush(&self) -> u32 {
         self.layout.buffer_capacity_entries
     }
 
     /// Returns the number of flash pages of a sorted run of the Gecko LSM tree that has `entries` entries.
-    pub fn run_pages(&self, entries: u32) -> u32 {
-        self.layout.run_pages(entries)
+    pub fn page_count_of_run(&self, entries: u32) -> u32 {
+        self.layout.page_count_of_run(entries)
     }
 
     /// Returns the maximum number of levels of the merge tree that can hold a run (the paper's L, section 3.2): one for
@@ -217,13 +221,13 @@ impl Gecko {
     }
 
     /// Returns level, entries and pages of each complete sorted run of the Gecko LSM tree on flash, newest first.
-    pub fn run_levels_entries_and_pages(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
+    pub fn level_entries_and_pages_of_each_run(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
         self.runs.iter().map(|run| (self.level_of_run(run), run.entry_count, run.page_ppns.len() as u32))
     }
 
     /// Requests a flush of the buffer of the Gecko LSM tree whatever it holds;
-    /// [`ValidityStore::write_deferred_validity_step`] executes it. A flush of an empty buffer writes a page too, which
-    /// records that no page became invalid.
+    /// [`ValidityStore::execute_next_deferred_validity_write`] executes it. A flush of an empty buffer writes a page
+    /// too, which records that no page became invalid.
     pub fn request_flush(&mut self) {
         self.is_flush_requested = true;
     }
@@ -232,15 +236,15 @@ impl Gecko {
     /// recorded on flash. 0 if no buffer was flushed.
     #[inline]
     pub fn durable_until_sequence(&self) -> u64 {
-        self.runs.first().map_or(0, |run| run.coverage.buffer_frozen_at_sequence)
+        self.runs.first().map_or(0, |run| run.buffer_flushes.buffer_frozen_at_sequence)
     }
 
     /// Returns the number of reports (invalid pages and opened blocks) that are only in RAM and would be lost in a
     /// power cut.
     #[inline]
-    pub fn unflushed_report_count(&self) -> u64 {
-        self.buffer.report_count
-            + self.flush_in_progress.as_ref().map_or(0, |flush| flush.frozen_buffer.report_count)
+    pub fn unflushed_validity_report_count(&self) -> u64 {
+        self.buffer.validity_report_count
+            + self.flush_in_progress.as_ref().map_or(0, |flush| flush.frozen_buffer.validity_report_count)
     }
 
     /// Returns the pages of `block`, in ascending order, that were reported as invalid since the block was opened. For
@@ -248,7 +252,11 @@ impl Gecko {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn invalid_pages_for_audit<N: Nand>(&self, io: &mut Store<N>, block: BlockId) -> Result<Vec<Ppn>> {
+    pub fn invalid_pages_for_audit<N: Nand>(
+        &self,
+        io: &mut FlashPageStore<N>,
+        block: BlockId,
+    ) -> Result<Vec<Ppn>> {
         let mut invalid = vec![0; self.layout.words_per_block_bitmap()];
         let mut page = self.layout.blank_page();
         self.copy_invalid_bits_of_block(block, &mut invalid, |place, look| {
@@ -273,11 +281,11 @@ impl Gecko {
         mut read: impl FnMut(Ppn, &mut dyn FnMut(&[u8])) -> Result<()>,
     ) -> Result<()> {
         let layout = &self.layout;
-        if self.buffer.copy_invalid_bits_and_find_marker(layout, block, invalid) {
+        if self.buffer.copy_invalid_bits_and_find_erase_marker(layout, block, invalid) {
             return Ok(());
         }
         if self.flush_in_progress.as_ref().is_some_and(|flush| {
-            flush.frozen_buffer.entries().copy_invalid_bits_and_find_marker(layout, block, invalid)
+            flush.frozen_buffer.entries().copy_invalid_bits_and_find_erase_marker(layout, block, invalid)
         }) {
             return Ok(());
         }
@@ -287,7 +295,7 @@ impl Gecko {
             for &place in run.pages_with_keys_between(marker, marker + layout.keys_per_block - 1) {
                 read(place, &mut |page| {
                     erased |= GeckoEntries::of_page(page, layout)
-                        .copy_invalid_bits_and_find_marker(layout, block, invalid);
+                        .copy_invalid_bits_and_find_erase_marker(layout, block, invalid);
                 })?;
             }
             if erased {
@@ -299,7 +307,7 @@ impl Gecko {
 
     /// Prefetches the memory that a query for the valid pages of `block` will access in the pages of all sorted runs of
     /// the Gecko LSM tree (see [`crate::tables::prefetch`]).
-    fn prefetch_query<N: Nand>(&self, io: &Store<N>, block: BlockId) {
+    fn prefetch_query<N: Nand>(&self, io: &FlashPageStore<N>, block: BlockId) {
         let marker = self.layout.erase_marker_key(block);
         let (mut pages, mut words) = (
             ArrayVec::<_, TRANSLATION_PAGES_PER_PREFETCH>::new(),
@@ -308,14 +316,14 @@ impl Gecko {
         for (place, searched) in self
             .runs
             .iter()
-            .filter_map(|run| run.first_page_and_words_of_search(marker, &self.layout))
+            .filter_map(|run| run.page_and_words_read_by_search(marker, &self.layout))
             .take(TRANSLATION_PAGES_PER_PREFETCH / 2)
         {
             let before = words.len();
             words.extend(searched);
             pages.push((place, words.len() - before));
         }
-        io.nand().prefetch_words(&pages, &mut words);
+        io.nand().prefetch_page_words(&pages, &mut words);
     }
 
     /// Returns the level in the merge tree of a run whose size is `size_in_buffers` times that of the buffer.
@@ -339,14 +347,15 @@ impl Gecko {
     /// reports.
     #[inline]
     fn is_flush_due(&self) -> bool {
-        self.is_flush_requested || self.buffer.report_count >= self.layout.buffer_capacity_entries as u64
+        self.is_flush_requested
+            || self.buffer.validity_report_count >= self.layout.buffer_capacity_entries as u64
     }
 
     /// Writes one page of the merge or flush of the Gecko LSM tree that is in progress; if none is, starts the next one
-    /// that is due and writes its first page. Marked cold, because most calls of `write_deferred_validity_step` have
-    /// nothing to write.
+    /// that is due and writes its first page. Marked cold, because most calls of `execute_next_deferred_validity_write`
+    /// have nothing to write.
     #[cold]
-    fn write_merge_or_flush_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn write_merge_or_flush_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
         let is_early = self.is_flush_requested;
         if self.merge_in_progress.is_none() {
             self.start_next_merge_or_flush(io.last_sequence());
@@ -382,12 +391,12 @@ impl Gecko {
 
     /// Freezes the buffer of the Gecko LSM tree for a flush; later reports enter a new buffer.
     fn freeze_buffer(&mut self, sequence: u64) {
-        let coverage = FlushCoverage {
+        let buffer_flushes = BufferFlushRange {
             first_flush_number: self.next_flush_number,
             last_flush_number: self.next_flush_number,
             buffer_frozen_at_sequence: sequence,
         };
-        self.flush_in_progress = Some(BufferFlush { frozen_buffer: self.buffer.to_frozen(), coverage });
+        self.flush_in_progress = Some(BufferFlush { frozen_buffer: self.buffer.to_frozen(), buffer_flushes });
         self.buffer.clear(&self.layout);
         self.is_flush_requested = false;
         self.next_flush_number += 1;
@@ -409,15 +418,17 @@ impl Gecko {
     /// Starts a merge of the runs in the range `inputs`, with the frozen buffer as newest input if `includes_buffer`.
     fn start_merge(&mut self, inputs: Range<usize>, includes_buffer: bool) {
         let flush = self.flush_in_progress.as_ref().filter(|_| includes_buffer);
-        // Newest first: each older input's coverage is joined with that of the newer ones.
-        let coverages =
-            flush.map(|f| f.coverage).into_iter().chain(self.runs[inputs.clone()].iter().map(|r| r.coverage));
-        let coverage =
+        // Newest first: the flushes of each older input are joined with those of the newer ones.
+        let coverages = flush
+            .map(|f| f.buffer_flushes)
+            .into_iter()
+            .chain(self.runs[inputs.clone()].iter().map(|r| r.buffer_flushes));
+        let buffer_flushes =
             coverages.reduce(|newer, older| older.joined_with(newer)).expect("a merge has an input");
         let is_oldest = inputs.end == self.runs.len();
         let buffer = flush.iter().map(|f| &f.frozen_buffer);
         let merged = MergedEntries::new(buffer, inputs.clone(), is_oldest, Cause::Validity, &self.layout);
-        let writer = RunWriter::new(self.next_run_number, coverage, &self.layout);
+        let writer = RunWriter::new(self.next_run_number, buffer_flushes, &self.layout);
         self.next_run_number =
             self.next_run_number.checked_add(1).expect("a device does not live for 2^32 flushes");
         self.merge_in_progress = Some(RunMerge::new(inputs, includes_buffer, merged, writer));
@@ -425,7 +436,7 @@ impl Gecko {
 
     /// Replaces the input runs of a finished merge of the Gecko LSM tree by its output run and discards the flash pages
     /// of the inputs.
-    fn finish_merge<N: Nand>(&mut self, io: &mut Store<N>, merge: RunMerge) {
+    fn finish_merge<N: Nand>(&mut self, io: &mut FlashPageStore<N>, merge: RunMerge) {
         let RunMerge { input_runs: inputs, includes_buffer, writer, .. } = merge;
         let at = inputs.start;
         let output = writer.into_finished_run(&self.layout);
@@ -437,7 +448,7 @@ impl Gecko {
         if includes_buffer {
             self.flush_in_progress = None;
         }
-        let covered = |k: usize| self.runs.get(k).map(|run| run.coverage);
+        let covered = |k: usize| self.runs.get(k).map(|run| run.buffer_flushes);
         if let (Some(older), Some(output)) = (covered(at + 1), covered(at)) {
             assert_eq!(
                 older.last_flush_number + 1,
@@ -475,7 +486,7 @@ impl ValidityStore for Gecko {
 
     fn append_valid_pages<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         block: BlockId,
         out: &mut Vec<Ppn>,
     ) -> Result<()> {
@@ -502,7 +513,7 @@ impl ValidityStore for Gecko {
     /// Writes one page of the merge of the Gecko LSM tree in progress, or the first page of the next merge or flush;
     /// returns `false` if none is due.
     #[inline]
-    fn write_deferred_validity_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn execute_next_deferred_validity_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
         let is_settled =
             self.merge_in_progress.is_none() && self.next_run_pair_to_merge.is_none() && !self.is_flush_due();
         if is_settled { Ok(false) } else { self.write_merge_or_flush_page(io).map(|()| true) }
@@ -524,7 +535,7 @@ impl ValidityStore for Gecko {
         assert!(moved, "GC moved page {from} of run {id} of Logarithmic Gecko, but the run has no such page");
     }
 
-    fn max_pages_per_deferred_step(&self) -> u32 {
+    fn max_page_writes_per_deferred_step(&self) -> u32 {
         1
     }
 
@@ -546,10 +557,11 @@ impl ValidityStore for Gecko {
         at_rest + in_progress * largest
     }
 
-    /// Returns the bytes of RAM of Logarithmic Gecko (LSM tree of invalid pages), by data structure: the buffer; one
-    /// page per input of a merge (the frozen buffer is one) and one for its output; directories with 8 bytes for every
-    /// page that the runs can have. Appendix B of the `GeckoFTL` paper assumes twice the largest run instead, which is
-    /// the average and not the maximum (see [`ValidityStore::max_metadata_pages`]).
+    /// Returns the bytes of RAM of Logarithmic Gecko (LSM tree of invalid pages), by data structure. These are the
+    /// buffer; one page for each input of a merge, among them the frozen buffer; one page for the output of a merge;
+    /// and directories with 8 bytes for every page that the runs can have. Appendix B of the `GeckoFTL` paper assumes
+    /// that all runs together have twice the pages of the largest run. That is the average, not the maximum (see
+    /// [`ValidityStore::max_metadata_pages`]).
     fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         let page = self.page_buffer.len() as u64;
         let inputs = match self.options.merge_mode {

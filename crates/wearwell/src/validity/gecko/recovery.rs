@@ -18,7 +18,7 @@ use crate::address::{BlockId, Ppn};
 use crate::error::{Error, Result};
 use crate::nand::{Nand, Oob};
 use crate::operation::Cause;
-use crate::store::Store;
+use crate::store::FlashPageStore;
 
 impl Gecko {
     /// Rebuilds the sorted runs of the Gecko LSM tree and their directories from `pages`, all readable validity pages
@@ -27,7 +27,7 @@ impl Gecko {
     ///
     /// # Errors
     /// Any error of the flash; [`Error::Damaged`] if the runs found do not cover every flush up to the newest.
-    pub fn recover<N: Nand>(&mut self, io: &mut Store<N>, pages: &[(Ppn, Oob)]) -> Result<()> {
+    pub fn recover<N: Nand>(&mut self, io: &mut FlashPageStore<N>, pages: &[(Ppn, Oob)]) -> Result<()> {
         let mut complete = Vec::new();
         for (number, places) in pages_by_run(pages) {
             self.next_run_number = self.next_run_number.max(number + 1);
@@ -35,7 +35,7 @@ impl Gecko {
         }
         let runs = sort_runs_newest_first(drop_obsolete_runs(complete)?);
         self.drop_ram_state();
-        self.next_flush_number = runs.first().map_or(1, |run| run.coverage.last_flush_number + 1);
+        self.next_flush_number = runs.first().map_or(1, |run| run.buffer_flushes.last_flush_number + 1);
         self.set_runs(runs);
         Ok(())
     }
@@ -61,7 +61,7 @@ impl Gecko {
     /// Any error of the flash.
     pub fn for_each_block_with_invalid_pages<N: Nand>(
         &self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         mut each: impl FnMut(BlockId, &[u64]),
     ) -> Result<()> {
         let layout = &self.layout;
@@ -106,7 +106,7 @@ fn pages_by_run(pages: &[(Ppn, Oob)]) -> BTreeMap<u32, Vec<Ppn>> {
         let newest = runs
             .entry(oob.owner)
             .or_default()
-            .entry(oob.first_write_sequence)
+            .entry(oob.first_write_sequence_number)
             .or_insert((oob.sequence_number, ppn));
         *newest = (*newest).max((oob.sequence_number, ppn));
     }
@@ -117,7 +117,7 @@ fn pages_by_run(pages: &[(Ppn, Oob)]) -> BTreeMap<u32, Vec<Ppn>> {
 /// Reads the directory of the sorted run of the Gecko LSM tree that consists of the pages `places`; returns `None` if
 /// pages are missing, because the run is unfinished or partly erased.
 fn read_run_directory<N: Nand>(
-    io: &mut Store<N>,
+    io: &mut FlashPageStore<N>,
     layout: &GeckoLayout,
     number: u32,
     places: Vec<Ppn>,
@@ -126,8 +126,8 @@ fn read_run_directory<N: Nand>(
     let last = places.len() as u32 - 1;
     io.read(places[last as usize], &mut page, Cause::Recovery)?;
     let header = read_page_header(&page);
-    let RunPostamble { entry_count: entries, last_key, coverage } = RunPostamble::of_page(&page);
-    if !header.is_last_page || layout.run_pages(entries) != places.len() as u32 {
+    let RunPostamble { entry_count: entries, last_key, buffer_flushes } = RunPostamble::of_page(&page);
+    if !header.is_last_page || layout.page_count_of_run(entries) != places.len() as u32 {
         return Ok(None);
     }
     if header.page_index_in_run != last {
@@ -148,7 +148,7 @@ fn read_run_directory<N: Nand>(
     Ok(Some(GeckoRun {
         run_number: number,
         entry_count: entries,
-        coverage,
+        buffer_flushes,
         page_ppns: places,
         first_keys,
         last_key,
@@ -159,15 +159,15 @@ fn read_run_directory<N: Nand>(
 /// Fails unless the remaining runs cover every flush exactly once.
 fn drop_obsolete_runs(mut complete: Vec<GeckoRun>) -> Result<Vec<GeckoRun>> {
     complete.sort_by_key(|run| {
-        (run.coverage.first_flush_number, std::cmp::Reverse(run.coverage.last_flush_number))
+        (run.buffer_flushes.first_flush_number, std::cmp::Reverse(run.buffer_flushes.last_flush_number))
     });
     let mut kept: Vec<GeckoRun> = Vec::new();
     for run in complete {
-        let covered = kept.last().map_or(0, |run| run.coverage.last_flush_number);
-        if run.coverage.last_flush_number <= covered {
+        let covered = kept.last().map_or(0, |run| run.buffer_flushes.last_flush_number);
+        if run.buffer_flushes.last_flush_number <= covered {
             continue;
         }
-        if run.coverage.first_flush_number != covered + 1 {
+        if run.buffer_flushes.first_flush_number != covered + 1 {
             return Err(run_sequence_error(&run, covered));
         }
         kept.push(run);
@@ -178,8 +178,8 @@ fn drop_obsolete_runs(mut complete: Vec<GeckoRun>) -> Result<Vec<GeckoRun>> {
 /// Returns the error for a run of the Gecko LSM tree that does not follow the older runs, which have the buffer flushes
 /// up to number `covered`.
 fn run_sequence_error(run: &GeckoRun, covered: u64) -> Error {
-    let GeckoRun { run_number, coverage, .. } = run;
-    let (first, last) = (coverage.first_flush_number, coverage.last_flush_number);
+    let GeckoRun { run_number, buffer_flushes, .. } = run;
+    let (first, last) = (buffer_flushes.first_flush_number, buffer_flushes.last_flush_number);
     let older = if covered == 0 {
         "no older run is on flash".to_owned()
     } else {

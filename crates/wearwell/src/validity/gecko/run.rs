@@ -2,14 +2,14 @@
 //! flash, with a directory of its pages in RAM. Also the writer of a run.
 
 use super::layout::{
-    FlushCoverage, GeckoLayout, RunPageDraft, RunPostamble, interpolated_key_rank, read_entry_key,
+    BufferFlushRange, GeckoLayout, RunPageDraft, RunPostamble, interpolated_key_rank, read_entry_key,
 };
 use crate::address::Ppn;
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
-use crate::nand::{Nand, PageWord};
+use crate::nand::{Nand, PageDataWord};
 use crate::operation::Cause;
-use crate::store::{Store, Stream};
+use crate::store::{FlashPageStore, Stream};
 
 /// A complete run of Logarithmic Gecko (LSM tree of invalid pages): sorted entries on flash, with a directory of its
 /// pages in RAM.
@@ -20,7 +20,7 @@ pub(super) struct GeckoRun {
     /// Number of entries (key and bitmap of a part of a block) of the run of the Gecko LSM tree.
     pub(super) entry_count: u32,
     /// Flushes of the buffer whose entries the run contains.
-    pub(super) coverage: FlushCoverage,
+    pub(super) buffer_flushes: BufferFlushRange,
     /// PPN of each page of the sorted run of the Gecko LSM tree.
     pub(super) page_ppns: Vec<Ppn>,
     /// Directory of the run of the Gecko LSM tree: the first key of each page that has entries.
@@ -43,11 +43,11 @@ impl GeckoRun {
 
     /// Returns the page of the Gecko LSM run that a search for `key` reads, and the 4-byte words of the page that the
     /// search reads if keys are evenly spread; `None` if the run is empty.
-    pub(super) fn first_page_and_words_of_search(
+    pub(super) fn page_and_words_read_by_search(
         &self,
         key: u32,
         layout: &GeckoLayout,
-    ) -> Option<(Ppn, impl Iterator<Item = PageWord>)> {
+    ) -> Option<(Ppn, impl Iterator<Item = PageDataWord>)> {
         let page = self.first_keys.partition_point(|&first| first <= key).saturating_sub(1);
         let first = *self.first_keys.get(page)?;
         let before_next = self.first_keys.get(page + 1).map_or(self.last_key, |next| next - 1);
@@ -82,12 +82,13 @@ pub(super) struct RunWriter {
 }
 
 impl RunWriter {
-    /// Creates the writer of an empty run with this number, which will contain the entries of the flushes `coverage`.
-    pub(super) fn new(number: u32, coverage: FlushCoverage, layout: &GeckoLayout) -> Self {
+    /// Creates the writer of an empty run with this number, which will contain the entries of the flushes
+    /// `buffer_flushes`.
+    pub(super) fn new(number: u32, buffer_flushes: BufferFlushRange, layout: &GeckoLayout) -> Self {
         let unfinished_run = GeckoRun {
             run_number: number,
             entry_count: 0,
-            coverage,
+            buffer_flushes,
             page_ppns: Vec::new(),
             first_keys: Vec::new(),
             last_key: 0,
@@ -115,7 +116,7 @@ impl RunWriter {
     /// page.
     pub(super) fn append_page<N: Nand>(
         &mut self,
-        io: &mut Store<N>,
+        io: &mut FlashPageStore<N>,
         is_last_entry_page: bool,
         layout: &GeckoLayout,
     ) -> Result<bool> {
@@ -136,11 +137,11 @@ impl RunWriter {
     /// Writes the next keys of the run's directory to the current page, and the summary if it fits. Returns the number
     /// of keys written, and whether this is the last page of the run.
     fn write_directory(&mut self, layout: &GeckoLayout) -> (usize, bool) {
-        let GeckoRun { entry_count: entries, last_key, coverage, .. } = self.unfinished_run;
+        let GeckoRun { entry_count: entries, last_key, buffer_flushes, .. } = self.unfinished_run;
         let keys = &self.unfinished_run.first_keys[self.directory_keys_written..];
         self.page_draft.write_directory(
             keys,
-            &RunPostamble { entry_count: entries, last_key, coverage },
+            &RunPostamble { entry_count: entries, last_key, buffer_flushes },
             layout,
         )
     }
@@ -150,7 +151,7 @@ impl RunWriter {
         let run = self.unfinished_run;
         assert_eq!(
             run.page_ppns.len() as u32,
-            layout.run_pages(run.entry_count),
+            layout.page_count_of_run(run.entry_count),
             "pages of run {}",
             run.run_number
         );

@@ -12,7 +12,7 @@ use wearwell_serve::{AllowedClients, BoundListener, ServeError};
 
 use crate::Failure;
 
-/// SocketProtocol that the server uses on a listening socket.
+/// Protocol that the server uses on a listening socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SocketProtocol {
     /// NBD, by which clients attach the device.

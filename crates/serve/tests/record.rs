@@ -40,7 +40,7 @@ fn send_random_requests(client: &mut Client, contents: u64, with_remaps: Option<
             60..70 => client.write(sector * 512, &vec![random.below(3) as u8; sectors as usize * 512]),
             70..78 => client.request_successfully(NBD_CMD_TRIM, 0, sector * 512, sectors as u32 * 512, &[]),
             78..82 => {
-                client.request_successfully(NBD_CMD_WRITE_ZEROES, NBD_CMD_FLAG_NO_HOLE, offset, len, &[])
+                client.request_successfully(NBD_CMD_WRITE_ZEROES, NBD_CMD_FLAG_NO_HOLE, offset, len, &[]);
             }
             82..95 => drop(client.read(sector * 512, sectors as u32 * 512)),
             95..98 => client.request_successfully(NBD_CMD_FLUSH, 0, 0, 0, &[]),

@@ -308,7 +308,7 @@ impl Oracle {
         match op {
             Op::Write(page, value) => self.0.record_sent_version(page, value),
             Op::Trim(page, pages) => {
-                (page..page + pages).for_each(|page| self.0.record_sent_version(page, NOTHING))
+                (page..page + pages).for_each(|page| self.0.record_sent_version(page, NOTHING));
             }
             Op::Flush => {}
         }

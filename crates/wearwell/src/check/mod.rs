@@ -16,7 +16,7 @@ use crate::sharing::reverse_map::ReverseMap;
 use crate::store::{BlockState, Stream};
 use crate::tables::PageSet;
 
-mod lazy;
+mod lazy_map;
 
 impl<N: Nand> Ftl<N> {
     /// Audits the FTL: recomputes all its invariants from scratch. O(pages); reads translation pages.

@@ -171,7 +171,7 @@ pub enum RecoveryBlockScan {
     /// programs and capacity ([`crate::store::HeadTailLayout`]).
     HeadTail,
     /// Recovery reads the spare area of the first page of every block, and those of all pages of metadata, deltas and
-    /// chunks. Notes in NVRAM name the data pages that recovery has to look at (`store/notes.rs`). Records in NVRAM
+    /// chunks. Notes in NVRAM name the data pages that recovery has to look at (`store/recovery_notes.rs`). Records in NVRAM
     /// (`store/content_records.rs`) name the map entries that were mapped without a program, so that recovery need not
     /// read all translation pages.
     FirstPages,

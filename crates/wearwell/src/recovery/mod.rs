@@ -20,7 +20,7 @@ use crate::store::Stream;
 use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
 
 mod backward;
-mod by_notes;
+mod by_recovery_notes;
 mod nvram_map;
 mod recorded_content;
 mod survey;

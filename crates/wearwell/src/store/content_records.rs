@@ -19,11 +19,11 @@
 //! is in NVRAM, too (`mapping/nvram_entries.rs`), replaces the record of its logical page. Within a request the records
 //! follow the map: a record is added before the state that it describes can be needed, and removed or corrected after
 //! the map entry has changed. Recovery drops records that nothing confirms, and checks what the interrupted request may
-//! have changed. This is named by two kinds of notes in NVRAM: the pages in [`super::notes`], and the *change notes*
-//! here. A change note is written before a map entry changes. It names a chunk of which the entry will no longer name a
-//! member, or a logical page with a delta that will be mapped to another page without a program. Recovery looks up each
-//! member of such a chunk in the map, and compares the base of the delta of such a logical page. Change notes are
-//! dropped when the records are exact again.
+//! have changed. This is named by two kinds of notes in NVRAM: the pages in [`super::recovery_notes`], and the *change
+//! notes* here. A change note is written before a map entry changes. It names a chunk of which the entry will no longer
+//! name a member, or a logical page with a delta that will be mapped to another page without a program. Recovery looks
+//! up each member of such a chunk in the map, and compares the base of the delta of such a logical page. Change notes
+//! are dropped when the records are exact again.
 //!
 //! The cost: NVRAM, one store for each change, two more for a request that replaces chunk members, and a limit on the
 //! number of records (`content/table_limit.rs`).

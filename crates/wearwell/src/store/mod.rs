@@ -31,9 +31,9 @@ mod copies;
 mod counter_audit;
 mod free_block_queue;
 mod head_tail;
-mod notes;
 mod parked_blocks;
 mod pool_rotation;
+mod recovery_notes;
 mod retained_versions;
 mod unreadable_pages;
 
@@ -46,9 +46,9 @@ pub use free_block_queue::FreeBlockOrder;
 use free_block_queue::FreeBlockQueue;
 pub(crate) use head_tail::{HeadPage, HeadPageReadResult};
 pub use head_tail::{HeadTailLayout, TAIL_PAGE_ENTRY_BYTES};
-pub(crate) use notes::{FoundValidityNotes, validity_note_nvram_words};
 use pool_rotation::PoolRotation;
 pub use pool_rotation::Striping;
+pub(crate) use recovery_notes::{FoundValidityNotes, validity_note_nvram_words};
 
 use crate::address::{BlockId, Lpn, OptionalAddress, PlaneId, Ppn};
 use crate::data::{Content, Fingerprint};
@@ -195,7 +195,7 @@ pub struct FlashPageStore<N> {
     has_program_failed: bool,
     /// Notes in NVRAM that name, for recovery, the data pages whose validity on flash may be outdated; `None` if the
     /// device keeps none.
-    nvram_validity_notes: Option<Box<notes::NvramValidityNotes>>,
+    nvram_validity_notes: Option<Box<recovery_notes::NvramValidityNotes>>,
     /// Records in NVRAM of shared and compressed pages, for recovery; `None` if the device keeps none.
     content_records: Option<Box<content_records::ContentRecords>>,
     /// Counters of flash operations and events, since they were last cleared.

@@ -17,7 +17,7 @@
 //! pieces of data (deltas, compressed chunks) are not recorded at all: the table of the delta or chunk mechanism tells
 //! whether it still needs them.
 
-mod any;
+mod any_validity_store;
 mod flash_bitmap;
 mod gecko;
 mod log;
@@ -25,7 +25,7 @@ mod log_page;
 mod ram_bitmap;
 mod revived;
 
-pub use any::{AnyValidityStore, ValidityStoreKind};
+pub use any_validity_store::{AnyValidityStore, ValidityStoreKind};
 pub use flash_bitmap::{FlashBitmap, FlashBitmapOptions};
 pub use gecko::{Gecko, GeckoCounts, GeckoOptions, MergeMode};
 pub use log::{ValidityLog, ValidityLogCounts, ValidityLogOptions};

@@ -6,7 +6,7 @@
 //! - In a block of data, chunks or deltas, recovery reads the spare areas of the first and last pages at most. In
 //!   blocks of metadata it reads the spare areas of all pages, because nothing else records where these pages are.
 //! - Page validity is on flash, except for the reports of invalid pages since its buffer was last written. Notes in
-//!   NVRAM (`store/notes.rs`) name the pages and blocks that these reports can concern. Recovery looks up the logical
+//!   NVRAM (`store/recovery_notes.rs`) name the pages and blocks that these reports can concern. Recovery looks up the logical
 //!   page of each such page in the map, and reads a translation page for it unless NVRAM has the entry. Blocks opened
 //!   since the buffer was written are known by the sequence number of their first page, and reported again.
 //! - Records in NVRAM (`store/content_records.rs`) hold the map entries of logical pages that are mapped to stored

@@ -17,8 +17,8 @@ NativeChoice: TypeAlias = Callable[[int, int, int, Sequence[_Column]], int | Non
 class Blocks(Columns):
     """The blocks of a pool that GC can collect, one per row, in order of number: closed blocks with an invalid page.
 
-    Columns: block (number of the block), valid_pages (pages that GC has to copy), age_programs (flash programs since the
-    block was closed), erases, kind (of the pages).
+    Columns: block (number of the block), valid_pages (pages that GC has to copy), age_programs (flash programs, and
+    entries added to the reverse map, since the block was closed), erases, kind (of the pages).
     """
 
     def __init__(self, pool: int, block_pages: int, now: int, columns: Sequence[_Column]) -> None:
@@ -28,7 +28,7 @@ class Blocks(Columns):
         self.block_pages = block_pages
         """Number of pages of a block that can be valid."""
         self.now = now
-        """Number of flash programs since the drive was new."""
+        """Number of flash programs, and of entries added to the reverse map, since the drive was new."""
 
 
 @runtime_checkable

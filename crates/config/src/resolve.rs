@@ -347,9 +347,7 @@ impl Config {
             Some(reserve) => reserve,
             None => self.reserve_blocks_per_pool(per_plane, exported, gc_start_free_block_share),
         };
-        // On a tiny device a share of the blocks is not enough. Each pool needs a free block, a block for GC copies,
-        // six for maps and page validity on flash, and one whose pages can become invalid.
-        let least_for_gc = ((9.0 - reserve).max(0.0) / (1.0 - exported)).ceil().max(48.0);
+        let least_for_gc = least_blocks_besides_reserve(reserve, exported);
         let blocks_per_plane = (per_plane.max(least_for_gc) + reserve).ceil() as u32;
         let fitted = Geometry { blocks_per_plane, ..geometry.clone() };
         let fitted = fitted.checked().map_err(|error| match error {
@@ -367,18 +365,20 @@ impl Config {
     }
 
     /// Returns the number of reserve blocks of a pool (a plane, or the planes of a superblock): the blocks that GC
-    /// keeps free, and the unwritten part of the open blocks. `per_plane` is the number of blocks per plane without the
-    /// reserve. With this reserve, over-provisioning has the effect of its nominal value. `exported` is the exported
-    /// share. If the spare space is only a few blocks, the reserve grows so that maps and page validity on flash fit
-    /// too.
+    /// keeps free, the unwritten part of the open blocks, and the expected number of factory-bad blocks. `per_plane` is
+    /// the number of blocks per plane that the input needs, without the reserve. With this reserve, over-provisioning
+    /// has the effect of its nominal value. `exported` is the exported share. If the spare space is only a few blocks,
+    /// the reserve grows so that maps and page validity on flash fit too.
     fn reserve_blocks_per_pool(&self, per_plane: f64, exported: f64, gc_start_free_block_share: f64) -> f64 {
         let for_metadata = 9.0 - per_plane * (1.0 - exported);
+        let bad_share = self.device.factory_bad_share.unwrap_or(0.0);
         let mut reserve = 0.0;
         // The threshold may be a share of all blocks, including the reserve, so the reserve is computed iteratively.
         for _ in 0..8 {
-            let low =
-                self.gc_threshold_blocks((per_plane + reserve).ceil() as u32, gc_start_free_block_share);
-            reserve = free_and_unwritten_blocks_per_pool(low).max(for_metadata);
+            let pool_blocks =
+                (per_plane.max(least_blocks_besides_reserve(reserve, exported)) + reserve).ceil();
+            let low = self.gc_threshold_blocks(pool_blocks as u32, gc_start_free_block_share);
+            reserve = free_and_unwritten_blocks_per_pool(low).max(for_metadata) + bad_share * pool_blocks;
         }
         reserve
     }
@@ -515,6 +515,13 @@ impl GcConfig {
             VictimPolicyName::DeadBytes => VictimPolicy::DeadBytes,
         }
     }
+}
+
+/// Returns the least number of blocks of a pool besides `reserve` reserve blocks, on a device sized to its input. On a
+/// tiny device a share of the blocks is not enough: each pool needs a free block, a block for GC copies, six for maps
+/// and page validity on flash, and one whose pages can become invalid. `exported` is the exported share.
+fn least_blocks_besides_reserve(reserve: f64, exported: f64) -> f64 {
+    ((9.0 - reserve).max(0.0) / (1.0 - exported)).ceil().max(48.0)
 }
 
 /// Returns the preset of this name; an error with the valid names if there is none.

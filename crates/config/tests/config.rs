@@ -459,6 +459,36 @@ fn the_auto_device_is_as_large_as_the_input_and_a_preset_is_left_as_it_is() {
     assert_eq!((preset.geometry.pages(), preset.reserve_blocks_per_plane), (1 << 21, 0.0));
 }
 
+/// The threshold of GC is a share of all blocks of a plane, also of those that a small drive has beyond what its input
+/// needs.
+#[test]
+fn the_reserve_of_a_small_auto_device_contains_the_blocks_that_gc_keeps_free() {
+    for (footprint, share) in [(1_000, 0.25), (2_400, 0.25), (1_000, 0.4)] {
+        let share = format!("gc.free_share={share}");
+        let resolved = resolved_for_footprint(&["device.pages_per_block=64", &share], footprint);
+        let kept_free = f64::from(resolved.gc_options.gc_start_free_blocks);
+        assert!(resolved.reserve_blocks_per_plane > kept_free, "{resolved:?}");
+    }
+}
+
+/// Of 100 blocks of a plane, 10 are expected to be bad: the drive gets so many more.
+#[test]
+fn factory_bad_blocks_take_no_over_provisioning_from_a_drive_sized_to_its_input() {
+    for footprint in [8_000, 500_000] {
+        let good = resolved_for_footprint(&[], footprint);
+        let some_bad = resolved_for_footprint(&["device.factory_bad_share=0.1"], footprint);
+        assert_eq!(good.logical_pages.max(footprint as u32), good.logical_pages);
+        let good_blocks = 0.9 * f64::from(some_bad.geometry.blocks_per_plane);
+        assert!(good_blocks >= f64::from(good.geometry.blocks_per_plane) - 1.0, "{some_bad:?}");
+        let exported_blocks = |device: &ResolvedDevice| {
+            f64::from(device.logical_pages)
+                / f64::from(device.geometry.planes())
+                / f64::from(device.geometry.pages_per_block)
+        };
+        assert!((exported_blocks(&some_bad) - exported_blocks(&good)).abs() < 1.0, "{some_bad:?}");
+    }
+}
+
 /// On a drive with few blocks per pool, GC keeps half of the spare space free or open. Without the reserve (blocks that
 /// are neither exported nor spare), 15 % of over-provisioning acted as 10 %.
 #[test]

@@ -16,7 +16,7 @@ pub(crate) struct CreateArgs {
     pub(crate) directory: PathBuf,
     #[command(flatten)]
     pub(crate) live_device: LiveDeviceArgs,
-    /// Kinds of failure (see the values) that acknowledged data of the image survives while it is served
+    /// Kinds of failure (see the values) that flushed data of the image survives while it is served
     #[arg(long, value_enum, default_value = "host")]
     pub(crate) durability: Durability,
 }
@@ -103,10 +103,10 @@ fn help_on_designs() -> String {
     format!("Design ({}; only in memory: {})", of_images.join(", "), only_in_memory.join(", "))
 }
 
-/// Failures that acknowledged data of an image survives: the value of `--durability`.
+/// Failures that flushed data of an image survives: the value of `--durability`.
 #[derive(ValueEnum, Clone, Copy)]
 pub(crate) enum Durability {
-    /// Acknowledged data survives a crash of the server process, at any instant
+    /// Flushed data survives a crash of the server process, at any instant
     Process,
     /// Flushed data also survives a crash or power loss of the server machine: a flush waits for its disk
     Host,

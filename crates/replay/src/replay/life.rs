@@ -211,8 +211,10 @@ impl<'a> LifeSimulation<'a> {
             }
             if self.host_bytes == bytes_before {
                 let (input, requests) = (self.run.plan.input.name(), self.requests - before);
-                let hint =
-                    format!(" that write (requests without a write: {requests}), so that no drive wears out");
+                let hint = format!(
+                    " that write (requests without a write: {requests}; remaps are among them, because a life is \
+                     measured in bytes that the host writes), so that no drive wears out"
+                );
                 return Err(ReplayError::NoRequests { input, hint });
             }
             self.run.input.request_reader = self.run.plan.input.open()?;

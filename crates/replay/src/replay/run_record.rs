@@ -412,6 +412,7 @@ impl Run<'_> {
         notes.extend(self.note_of_empty_requests());
         notes.extend(self.note_of_input_duration());
         notes.extend(self.note_of_unsteady_precondition());
+        notes.extend(self.note_of_enlarged_drive());
         notes.extend(self.note_of_page_size());
         notes.extend(self.notes_of_unknown_sizes());
         notes.extend(self.note_of_copied_remaps());
@@ -603,6 +604,30 @@ impl Run<'_> {
             format!(
                 "the input lasts {years:.1} years: if that is wrong, name the unit of its times or its format when \
                  the trace is read"
+            )
+        })
+    }
+
+    /// Returns a note if a drive that is sized to the input exports more than twice the pages that the input touches,
+    /// because a few spare blocks of each plane are a small share of many blocks. A drive of the fewest blocks that any
+    /// drive has needs no note.
+    fn note_of_enlarged_drive(&self) -> Option<String> {
+        /// Least number of blocks per plane of a drive that is sized to its input (`device.fit` in
+        /// docs/configuration.md).
+        const LEAST_BLOCKS_PER_PLANE: f64 = 48.0;
+        let device = &self.plan.resolved_device;
+        let blocks = device.geometry.blocks_per_plane;
+        let is_enlarged = f64::from(blocks) > LEAST_BLOCKS_PER_PLANE + device.reserve_blocks_per_plane.ceil();
+        let touched_bytes = self.plan.survey.footprint_pages * PAGE_BYTES;
+        let exported_bytes = u64::from(device.logical_pages) * self.page_bytes;
+        let is_sized = self.plan.config.is_device_sized_to_input();
+        (is_sized && is_enlarged && exported_bytes > 2 * touched_bytes).then(|| {
+            let mib = |bytes: u64| with_thousands_separators(bytes as f64 / 1_048_576.0, 0);
+            format!(
+                "the drive exports {} MiB, although the input touches {} MiB: with so little over-provisioning, garbage \
+                 collection needs {blocks} blocks in each plane (set device.over_provisioning higher, or fewer planes)",
+                mib(exported_bytes),
+                mib(touched_bytes)
             )
         })
     }

@@ -652,14 +652,15 @@ fn page_kind_of_code(code: u8) -> Option<PageKind> {
     kinds.find(|&kind| page_kind_code(kind) == code)
 }
 
-/// Durability mode of a session: which crashes the acknowledged data of an image survives.
+/// Durability mode of a session: which crashes the data of an image survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// Acknowledged data survives a crash of the server process at any instant: every operation is in the page cache of
-    /// the server machine when it returns.
+    /// Flushed data survives a crash of the server process at any instant: every flash operation is in the page cache
+    /// of the server machine when it returns. Data that was not flushed survives it too, unless the design had buffered
+    /// the write in RAM.
     #[default]
     Process,
-    /// Acknowledged data survives a crash of the server process, and also a crash or power loss of the server machine.
+    /// Flushed data survives a crash of the server process, and also a crash or power loss of the server machine.
     /// A flush waits for the disk of this machine, and a block is programmed again only after its erase is on the disk.
     Host,
 }

@@ -1,4 +1,5 @@
-//! Conversion of a trace in any format into one of Wearwell's own formats, without loss.
+//! Conversion of a trace in any format into one of Wearwell's own formats. No request or content is lost; a CSV has no
+//! place for the provenance that a native trace has in its header.
 
 use crate::{Request, TraceError, TraceReader, TraceWriter};
 

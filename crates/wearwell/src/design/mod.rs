@@ -170,10 +170,10 @@ pub enum RecoveryBlockScan {
     /// other blocks (Remap-SSD, section 4.5). Head and tail pages describe the other pages of their block. They cost
     /// programs and capacity ([`crate::store::HeadTailLayout`]).
     HeadTail,
-    /// Recovery reads the spare area of the first page of every block, and those of all pages of metadata, deltas and
-    /// chunks. Notes in NVRAM name the data pages that recovery has to look at (`store/recovery_notes.rs`). Records in NVRAM
-    /// (`store/content_records.rs`) name the map entries that were mapped without a program, so that recovery need not
-    /// read all translation pages.
+    /// Recovery reads the spare area of the first page of every block, those of all pages of metadata, and that of the
+    /// last page of blocks of deltas and chunks. Notes in NVRAM name the data pages that recovery has to look at
+    /// (`store/recovery_notes.rs`). Records in NVRAM (`store/content_records.rs`) name the map entries that were mapped
+    /// without a program, so that recovery need not read all translation pages.
     FirstPages,
 }
 

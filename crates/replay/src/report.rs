@@ -2,9 +2,11 @@
 //! programs.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wearwell::operation::Cause;
 use wearwell_config::{Arrival, Precondition};
 
 use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
@@ -132,7 +134,7 @@ pub(crate) fn data_table_cells_of_run(run: &RunRecord) -> Vec<Cell> {
 
 /// Returns the text that tables show for a figure of a run; `title` is the title of the figure's column.
 pub(crate) fn figure_cell(run: &RunRecord, title: &str) -> String {
-    let column = FIGURE_COLUMNS.iter().find(|column| column.title == title).expect("a title of a column");
+    let column = figure_columns().find(|column| column.title == title).expect("a title of a column");
     column.cell_text(run)
 }
 
@@ -200,6 +202,8 @@ pub(crate) struct FigureColumn {
 enum FigureFunction {
     /// The figure is a whole number, such as a count of pages.
     Count(fn(&RunRecord) -> Option<u64>),
+    /// The figure is the number of page programs with this cause.
+    ProgramsOfCause(Cause),
     /// The figure is a real number, such as a time or a share.
     RealNumber(fn(&RunRecord) -> Option<f64>),
 }
@@ -208,7 +212,7 @@ impl FigureFunction {
     /// Returns the type of the figure's values in the data table: whole or real numbers.
     fn cell_kind(self) -> CellKind {
         match self {
-            Self::Count(_) => CellKind::Whole,
+            Self::Count(_) | Self::ProgramsOfCause(_) => CellKind::Whole,
             Self::RealNumber(_) => CellKind::Real,
         }
     }
@@ -217,6 +221,7 @@ impl FigureFunction {
     fn typed_cell(self, run: &RunRecord) -> Cell {
         match self {
             Self::Count(value) => value(run).into(),
+            Self::ProgramsOfCause(cause) => programs_of_cause(run, cause).into(),
             Self::RealNumber(value) => value(run).into(),
         }
     }
@@ -227,6 +232,7 @@ impl FigureColumn {
     pub(crate) fn figure_of(&self, run: &RunRecord) -> Option<f64> {
         match self.figure {
             FigureFunction::Count(value) => value(run).map(|count| count as f64),
+            FigureFunction::ProgramsOfCause(cause) => Some(programs_of_cause(run, cause) as f64),
             FigureFunction::RealNumber(value) => value(run),
         }
     }
@@ -307,6 +313,9 @@ enum FigureVisibility {
     /// The figure is shown in the data table (CSV, Parquet), and in the printed table if the function returns true for
     /// at least one run.
     If(fn(&RunRecord) -> bool),
+    /// The figure is shown in the data table (CSV, Parquet), and in the printed table if at least one run has page
+    /// programs with this cause.
+    IfProgramsOfCause(Cause),
     /// The figure is shown only in the printed table, and only if the function returns true for all runs.
     OnlyInPrintedTableIfAllRuns(fn(&RunRecord) -> bool),
     /// The figure is shown only in the data table (CSV, Parquet).
@@ -384,8 +393,9 @@ const fn data_only_column(key: &'static str, figure: FigureFunction) -> FigureCo
     FigureColumn { visibility: FigureVisibility::OnlyInDataTable, ..new_figure_column(key, key, figure) }
 }
 
-/// All columns of figures, in the order of the tables.
-const FIGURE_COLUMNS: &[FigureColumn] = &[
+/// Columns of the figures that tables show before the page programs by cause, in the order of the tables. The last is
+/// the sum of those.
+const COLUMNS_BEFORE_PROGRAMS_BY_CAUSE: &[FigureColumn] = &[
     data_only_column("host_bytes", FigureFunction::Count(|run| Some(run.bytes.host_written))),
     data_only_column("programmed_bytes", FigureFunction::Count(|run| Some(run.bytes.programmed))),
     mib_column_if_amplifications_differ("written by the host, MiB", |run| {
@@ -477,36 +487,50 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
         })
     },
     count_column("programs", "page programs", |run| Some(run.programs)),
-    count_column("programs_host", "  for the host", |run| Some(programs_of_cause(run, "host"))),
-    count_column("programs_gc", "  by garbage collection", |run| Some(programs_of_cause(run, "gc"))),
-    FigureColumn {
-        visibility: FigureVisibility::If(|run| programs_of_cause(run, "content") > 0),
-        ..count_column("programs_content", "  of deltas and chunks", |run| {
-            Some(programs_of_cause(run, "content"))
-        })
-    },
-    FigureColumn {
-        visibility: FigureVisibility::If(|run| programs_of_cause(run, "remap_log") > 0),
-        ..count_column("programs_remap_log", "  of the remap log", |run| {
-            Some(programs_of_cause(run, "remap_log"))
-        })
-    },
-    FigureColumn {
-        visibility: FigureVisibility::If(|run| programs_of_cause(run, "wear") > 0),
-        ..count_column("programs_wear", "  by wear leveling", |run| Some(programs_of_cause(run, "wear")))
-    },
-    FigureColumn {
-        visibility: FigureVisibility::If(|run| programs_of_cause(run, "translation") > 0),
-        ..count_column("programs_translation", "  of translation pages", |run| {
-            Some(programs_of_cause(run, "translation"))
-        })
-    },
-    FigureColumn {
-        visibility: FigureVisibility::If(|run| programs_of_cause(run, "validity") > 0),
-        ..count_column("programs_validity", "  of page validity", |run| {
-            Some(programs_of_cause(run, "validity"))
-        })
-    },
+];
+
+/// Columns of the page programs by cause, in the order of the tables: one for each cause, so that their sum is the
+/// number of all page programs. The causes that are not named here follow in the order of [`Cause::ALL`].
+static COLUMNS_OF_PROGRAMS_BY_CAUSE: LazyLock<[FigureColumn; Cause::COUNT]> = LazyLock::new(|| {
+    let first = [
+        Cause::Host,
+        Cause::Gc,
+        Cause::ContentMechanism,
+        Cause::RemapLog,
+        Cause::WearLeveling,
+        Cause::Translation,
+        Cause::Validity,
+    ];
+    let mut causes = Cause::ALL;
+    causes.sort_by_key(|cause| first.iter().position(|other| other == cause).unwrap_or(first.len()));
+    causes.map(column_of_programs_of_cause)
+});
+
+/// Returns the column of the page programs with this cause. The printed table always shows those of the host and of
+/// garbage collection, and others only if a run has some.
+fn column_of_programs_of_cause(cause: Cause) -> FigureColumn {
+    let (key, title) = match cause {
+        Cause::Host => ("programs_host", "  for the host"),
+        Cause::Gc => ("programs_gc", "  by garbage collection"),
+        Cause::WearLeveling => ("programs_wear", "  by wear leveling"),
+        Cause::Translation => ("programs_translation", "  of translation pages"),
+        Cause::Validity => ("programs_validity", "  of page validity"),
+        Cause::RemapLog => ("programs_remap_log", "  of the remap log"),
+        Cause::ContentMechanism => ("programs_content", "  of deltas and chunks"),
+        Cause::Checkpoint => ("programs_checkpoint", "  of checkpoints"),
+        Cause::BlockMetadata => ("programs_block_metadata", "  of block metadata"),
+        Cause::Recovery => ("programs_recovery", "  by recovery"),
+        Cause::Scrub => ("programs_scrub", "  by scrubbing"),
+    };
+    let visibility = match cause {
+        Cause::Host | Cause::Gc => FigureVisibility::Always,
+        _ => FigureVisibility::IfProgramsOfCause(cause),
+    };
+    FigureColumn { visibility, ..new_figure_column(key, title, FigureFunction::ProgramsOfCause(cause)) }
+}
+
+/// Columns of the figures that tables show after the page programs by cause, in the order of the tables.
+const COLUMNS_AFTER_PROGRAMS_BY_CAUSE: &[FigureColumn] = &[
     count_column("reads", "page reads", |run| Some(run.reads)),
     count_column("erases", "block erases", |run| Some(run.erases)),
     FigureColumn {
@@ -662,6 +686,14 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     },
 ];
 
+/// Returns all columns of figures, in the order of the tables.
+fn figure_columns() -> impl Iterator<Item = &'static FigureColumn> {
+    COLUMNS_BEFORE_PROGRAMS_BY_CAUSE
+        .iter()
+        .chain(&*COLUMNS_OF_PROGRAMS_BY_CAUSE)
+        .chain(COLUMNS_AFTER_PROGRAMS_BY_CAUSE)
+}
+
 /// Returns the column of the figure whose title in CSV and Parquet is `key`.
 pub(crate) fn figure_column(key: &str) -> &'static FigureColumn {
     data_table_columns().find(|column| column.key == key).expect("figures are named in this file")
@@ -669,16 +701,18 @@ pub(crate) fn figure_column(key: &str) -> &'static FigureColumn {
 
 /// Returns the columns of the figures that the data table (CSV, Parquet) has.
 fn data_table_columns() -> impl Iterator<Item = &'static FigureColumn> {
-    FIGURE_COLUMNS
-        .iter()
+    figure_columns()
         .filter(|column| !matches!(column.visibility, FigureVisibility::OnlyInPrintedTableIfAllRuns(_)))
 }
 
 /// Returns the columns of the figures that the printed table shows for these runs.
 fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static FigureColumn> {
-    FIGURE_COLUMNS.iter().filter(|column| match column.visibility {
+    figure_columns().filter(|column| match column.visibility {
         FigureVisibility::Always => true,
         FigureVisibility::If(says) => runs.iter().any(|run| says(run)),
+        FigureVisibility::IfProgramsOfCause(cause) => {
+            runs.iter().any(|run| programs_of_cause(run, cause) > 0)
+        }
         FigureVisibility::OnlyInPrintedTableIfAllRuns(says) => runs.iter().all(|run| says(run)),
         FigureVisibility::OnlyInDataTable => false,
     })
@@ -696,8 +730,8 @@ fn writes_of_stored_form(run: &RunRecord, form: &str) -> u64 {
 }
 
 /// Returns the page programs of a run with this cause.
-fn programs_of_cause(run: &RunRecord, cause: &str) -> u64 {
-    run.programs_by_cause.get(cause).copied().unwrap_or(0)
+fn programs_of_cause(run: &RunRecord, cause: Cause) -> u64 {
+    run.programs_by_cause.get(cause.name()).copied().unwrap_or(0)
 }
 
 /// Returns the write amplification in pages; `None` if the host wrote nothing.
@@ -855,9 +889,7 @@ fn ratio_to_baseline(column: &FigureColumn, run: &RunRecord, baseline: &RunRecor
 pub(crate) fn whole_run_ratio_explanation(runs: &[RunRecord]) -> String {
     let Some((baseline, others)) = runs.split_first() else { return String::new() };
     let is_marked = |run: &RunRecord| {
-        FIGURE_COLUMNS
-            .iter()
-            .any(|column| ratio_to_baseline(column, run, baseline).ends_with(WHOLE_RUNS_MARK))
+        figure_columns().any(|column| ratio_to_baseline(column, run, baseline).ends_with(WHOLE_RUNS_MARK))
     };
     if !others.iter().any(is_marked) {
         return String::new();
@@ -975,7 +1007,7 @@ pub(crate) fn lines_below_table(labelled: &[(String, &RunRecord)]) -> String {
         writeln!(text, "{label}: {steadiness}").expect("a string takes everything");
     }
     let runs: Vec<&RunRecord> = labelled.iter().map(|&(_, run)| run).collect();
-    if runs.iter().any(|run| FIGURE_COLUMNS.iter().any(|column| column.needs_unsteady_mark(run))) {
+    if runs.iter().any(|run| figure_columns().any(|column| column.needs_unsteady_mark(run))) {
         writeln!(
             text,
             "{NOT_STEADY_MARK} extrapolated from a run that was not steady: a longer run gives another figure"
@@ -1053,5 +1085,29 @@ pub fn with_thousands_separators(value: f64, digits: usize) -> String {
     match fraction {
         Some(fraction) => format!("{sign}{grouped}.{fraction}"),
         None => format!("{sign}{grouped}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_has_one_column_of_programs_that_is_named_after_it() {
+        let keys = data_table_columns().map(|column| column.key);
+        let keys: Vec<&str> = keys.filter(|key| key.starts_with("programs_")).collect();
+        let expected = Cause::ALL.map(|cause| format!("programs_{}", cause.name()));
+        assert!(expected.iter().all(|key| keys.contains(&key.as_str())), "{keys:?}");
+        assert_eq!(keys.len(), Cause::COUNT, "{keys:?}");
+    }
+
+    /// Pages of reports and of live devices draw programs by cause with the names in their script.
+    #[test]
+    fn the_script_of_pages_names_every_cause_as_tables_do() {
+        let script = include_str!("html_report/script/base.js");
+        for cause in Cause::ALL {
+            let name = format!("{}: \"{}\"", cause.name(), column_of_programs_of_cause(cause).title.trim());
+            assert!(script.contains(&name), "{name}");
+        }
     }
 }

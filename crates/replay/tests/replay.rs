@@ -1,5 +1,6 @@
 //! Tests of the replay driver as a whole: from an input through a design to a run record.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use common::{
 };
 use wearwell::address::RemapMode;
 use wearwell::data::{ContentDescriptor, Fingerprint};
+use wearwell_replay::data_table::Cell;
 use wearwell_replay::input::Input;
 use wearwell_replay::record::{Latency, RunRecord};
 use wearwell_replay::replay::{Plan, ReplayError, RunPhase};
@@ -352,6 +354,52 @@ fn the_ratio_to_a_partial_run_is_blank_in_a_comparison() {
     assert_eq!((compared.len(), compared[2].as_str()), (3, "1.000"), "figure, figure, ratio");
     let part = RunRecord { partial: true, partial_reason: Some("interrupted".into()), ..whole.clone() };
     assert_eq!(row_of(&table(part)).len(), 2, "two figures and no ratio");
+}
+
+/// Returns the page programs in a printed table of one run: all of them, and the sum of the indented lines below.
+fn programs_and_sum_of_parts_in_table(table: &str) -> (u64, u64) {
+    let count = |line: &str| line.split(' ').next_back().unwrap().replace(',', "").parse::<u64>().unwrap();
+    let mut lines = table.lines().skip_while(|line| !line.starts_with("page programs"));
+    let all = count(lines.next().expect("the table has the row"));
+    (all, lines.take_while(|line| line.starts_with("  ")).map(count).sum())
+}
+
+/// Returns the page programs in the data table (CSV) of one run: all of them, and the sum of the columns by cause.
+fn programs_and_sum_of_parts_in_csv(comparison: &Comparison) -> (u64, u64) {
+    let table = comparison.data_table();
+    let (mut all, mut of_causes) = (0, 0);
+    for (column, cell) in table.columns().iter().zip(&table.rows()[0]) {
+        match (column.title.as_str(), cell) {
+            ("programs", &Cell::Whole(count)) => all = count,
+            (title, &Cell::Whole(count)) if title.starts_with("programs_") => of_causes += count,
+            _ => {}
+        }
+    }
+    (all, of_causes)
+}
+
+/// Regression: the printed table and the CSV lacked programs of checkpoints and of head and tail pages, so that the
+/// parts of the page programs did not add up.
+#[test]
+fn printed_lines_and_csv_columns_of_programs_by_cause_add_up_for_every_design() {
+    let spec = "zipf:pages=10000,requests=20000,write=0.8+dup:share=0.3,compress=0.5";
+    let head_and_tail_pages = [("page-map", "recovery.blocks=head-tail")];
+    let designs = wearwell::design::ALL.iter().map(|design| (design.name, "recovery.after_run=true"));
+    let mut causes = BTreeSet::new();
+    for (design, setting) in designs.chain(head_and_tail_pages) {
+        let settings = ["precondition.mode=fill", "recovery.after_run=true", setting];
+        let record = run_on_small_device(&settings, spec, design);
+        assert!(record.recovery.is_some() && record.programs > 0, "{design}");
+        causes.extend(record.programs_by_cause.keys().cloned());
+        let expected = (record.programs, record.programs);
+        let comparison = Comparison::of_runs(vec![record]);
+        let table = comparison.to_table();
+        assert_eq!(programs_and_sum_of_parts_in_table(&table), expected, "{design}: {table}");
+        assert_eq!(programs_and_sum_of_parts_in_csv(&comparison), expected, "{design}");
+    }
+    for cause in ["block_metadata", "checkpoint"] {
+        assert!(causes.contains(cause), "no run has programs of {cause}: {causes:?}");
+    }
 }
 
 /// Returns two records of one run. In the first, the lifetime is computed from the whole measured part. In the second,

@@ -430,7 +430,10 @@ fn a_verdict_within_tolerance_quotes_the_largest_deviation() {
     assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 20.0)], true), "substitute input; agrees within 2 %");
     assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 2.0)], true), "substitute input; direction only");
     assert_eq!(verdict_of(&both, &[("a", 50.0)], false), "not run: b was not measured");
-    assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", f64::NAN)], false), "not run: the runs give no number for b");
+    assert_eq!(
+        verdict_of(&both, &[("a", 50.0), ("b", f64::NAN)], false),
+        "not run: the runs give no number for b"
+    );
 }
 
 #[test]

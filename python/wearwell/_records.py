@@ -795,7 +795,8 @@ class LifetimeRecord(Section):
     host_tb_written_until_worn: float | None
     """Bytes that the host can write until all rated cycles are used, TB (10^12): `physical bytes x cycles /
     write amplification in bytes`, from the steady part of the run, or from all of it if no part was steady.
-    Absent if no block was erased or nothing was written."""
+    Physical bytes are those of blocks that were good from the factory. Absent if no block was erased or
+    nothing was written."""
     is_from_steady_part: bool
     """Whether the extrapolation rests on a steady part of the run. If not, `host_tb_written_until_worn`,
     `years`, `scaled_years` and `drive_writes_per_day` hold for this run length only: a longer run of the same

@@ -59,7 +59,8 @@
 //! let refused = Device::new(nand(), 1000, &parts, DeviceOptions::default()).unwrap_err();
 //! assert!(refused.to_string().contains("recycle, delta and compress"), "{refused}");
 //!
-//! // In the papers, such parts survive a loss of power by a battery. parts.persistence = parts.default_persistence();
+//! // In the papers, such parts survive a loss of power by a battery.
+//! parts.persistence = parts.default_persistence();
 //! Device::new(nand(), 1000, &parts, DeviceOptions::default()).expect("now they go together");
 //! ```
 //!

@@ -701,8 +701,8 @@ class DeviceRecord(Section):
     """Name of the device preset."""
     reserve_blocks: float
     """Blocks of each plane that count neither as exported nor as over-provisioning: those that GC keeps free,
-    and the unwritten part of the open blocks. 0 unless the device was sized to the input or the configuration
-    sets them."""
+    the unwritten part of the open blocks, and the expected number of factory-bad blocks. 0 unless the device
+    was sized to the input or the configuration sets them."""
     superblock_planes: int
     """Planes that form a superblock; 1 = plain blocks."""
 

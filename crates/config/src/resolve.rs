@@ -65,7 +65,7 @@ impl Config {
         let fit = self.device.fit.or(self.is_device_sized_to_input().then_some(1.0));
         let spare = self.device.over_provisioning.unwrap_or(device.over_provisioning);
         let exported = exported_share(spare, self.device.over_provisioning_of.unwrap_or_default())?;
-        let (geometry, reserve_blocks_per_plane) = match fit {
+        let FittedDevice { geometry, reserve_blocks_per_plane, is_enlarged_for_gc } = match fit {
             Some(fit) => {
                 let fitting = DeviceFitRequest {
                     footprint_pages,
@@ -75,7 +75,11 @@ impl Config {
                 };
                 self.fit_to_footprint(&geometry, &fitting)?
             }
-            None => (geometry, self.device.reserve_blocks.unwrap_or(0.0)),
+            None => FittedDevice {
+                geometry,
+                reserve_blocks_per_plane: self.device.reserve_blocks.unwrap_or(0.0),
+                is_enlarged_for_gc: false,
+            },
         };
         let shared_pages =
             geometry.pages().saturating_sub(reserve_page_count(&geometry, reserve_blocks_per_plane));
@@ -118,6 +122,7 @@ impl Config {
             endurance_cycles: self.device.endurance_cycles.unwrap_or(device.endurance_cycles),
             logical_pages,
             reserve_blocks_per_plane,
+            is_enlarged_for_gc: is_enlarged_for_gc && self.device.logical_pages.is_none(),
             gc_options: gc,
             geometry,
         })
@@ -322,13 +327,12 @@ impl Config {
         self.gc.free_share.unwrap_or(device.gc_start_free_share)
     }
 
-    /// Returns the geometry with enough blocks per plane to export the touched pages divided by `device.fit`, and the
-    /// number of these blocks (per plane) that are reserve: neither exported nor over-provisioning.
+    /// Returns the device with enough blocks per plane to export the touched pages divided by `device.fit`.
     fn fit_to_footprint(
         &self,
         geometry: &Geometry,
         fit_request: &DeviceFitRequest,
-    ) -> Result<(Geometry, f64), ConfigError> {
+    ) -> Result<FittedDevice, ConfigError> {
         let DeviceFitRequest {
             footprint_pages,
             touched_share_of_exported_pages: fit,
@@ -361,7 +365,11 @@ impl Config {
             }
             error => error.into(),
         })?;
-        Ok((fitted, reserve))
+        Ok(FittedDevice {
+            geometry: fitted,
+            reserve_blocks_per_plane: reserve,
+            is_enlarged_for_gc: least_for_gc > per_plane.max(LEAST_BLOCKS_PER_PLANE),
+        })
     }
 
     /// Returns the number of reserve blocks of a pool (a plane, or the planes of a superblock): the blocks that GC
@@ -370,7 +378,7 @@ impl Config {
     /// has the effect of its nominal value. `exported` is the exported share. If the spare space is only a few blocks,
     /// the reserve grows so that maps and page validity on flash fit too.
     fn reserve_blocks_per_pool(&self, per_plane: f64, exported: f64, gc_start_free_block_share: f64) -> f64 {
-        let for_metadata = 9.0 - per_plane * (1.0 - exported);
+        let for_metadata = BLOCKS_FOR_GC_AND_METADATA - per_plane * (1.0 - exported);
         let bad_share = self.device.factory_bad_share.unwrap_or(0.0);
         let mut reserve = 0.0;
         // The threshold may be a share of all blocks, including the reserve, so the reserve is computed iteratively.
@@ -517,11 +525,18 @@ impl GcConfig {
     }
 }
 
-/// Returns the least number of blocks of a pool besides `reserve` reserve blocks, on a device sized to its input. On a
-/// tiny device a share of the blocks is not enough: each pool needs a free block, a block for GC copies, six for maps
-/// and page validity on flash, and one whose pages can become invalid. `exported` is the exported share.
+/// Number of blocks of each pool that a tiny device needs besides those that its data fill: a free block, a block for GC
+/// copies, six for maps and page validity on flash, and one whose pages can become invalid.
+const BLOCKS_FOR_GC_AND_METADATA: f64 = 9.0;
+
+/// Least number of blocks per plane, besides the reserve, of a device sized to its input.
+const LEAST_BLOCKS_PER_PLANE: f64 = 48.0;
+
+/// Returns the least number of blocks of a pool besides `reserve` reserve blocks, on a device sized to its input: of
+/// these, the share that is not exported has to give what the reserve lacks for GC and metadata. `exported` is the
+/// exported share.
 fn least_blocks_besides_reserve(reserve: f64, exported: f64) -> f64 {
-    ((9.0 - reserve).max(0.0) / (1.0 - exported)).ceil().max(48.0)
+    ((BLOCKS_FOR_GC_AND_METADATA - reserve).max(0.0) / (1.0 - exported)).ceil().max(LEAST_BLOCKS_PER_PLANE)
 }
 
 /// Returns the preset of this name; an error with the valid names if there is none.
@@ -585,6 +600,16 @@ const UNWRITTEN_SPACE_OF_OPEN_BLOCKS_PER_PLANE: f64 = 0.65;
 /// starts.
 pub fn free_and_unwritten_blocks_per_pool(gc_start_free_blocks: u32) -> f64 {
     f64::from(gc_start_free_blocks) + 1.0 + UNWRITTEN_SPACE_OF_OPEN_BLOCKS_PER_PLANE
+}
+
+/// A device that is resized to its input, or of a fixed size.
+struct FittedDevice {
+    /// Layout of the flash.
+    geometry: Geometry,
+    /// As [`ResolvedDevice::reserve_blocks_per_plane`].
+    reserve_blocks_per_plane: f64,
+    /// As [`ResolvedDevice::is_enlarged_for_gc`], whether or not the exported pages are set.
+    is_enlarged_for_gc: bool,
 }
 
 /// Requirements by which a device is resized: the number of pages that the input touches, which shares of the device

@@ -280,8 +280,9 @@ pub struct DeviceRecord {
     pub logical_pages: u64,
     /// Over-provisioning: (physical - reserve - logical) / logical pages.
     pub over_provisioning: f64,
-    /// Blocks of each plane that count neither as exported nor as over-provisioning: those that GC keeps free, and the
-    /// unwritten part of the open blocks. 0 unless the device was sized to the input or the configuration sets them.
+    /// Blocks of each plane that count neither as exported nor as over-provisioning: those that GC keeps free, the
+    /// unwritten part of the open blocks, and the expected number of factory-bad blocks. 0 unless the device was sized
+    /// to the input or the configuration sets them.
     #[serde(default)]
     pub reserve_blocks: f64,
     /// Number of free blocks of a pool (a plane, or the planes of a superblock) at or below which GC runs.

@@ -10,7 +10,7 @@ use wearwell::operation::Cause;
 use wearwell_config::{Arrival, Precondition};
 
 use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
-use crate::record::{DeviceRecord, Latency, RunRecord};
+use crate::record::{Latency, RunRecord};
 
 /// Version of the JSON form of [`Comparison`]. Added fields keep the version; a field that is removed or changes its
 /// meaning increases it.
@@ -919,7 +919,7 @@ pub(crate) fn lines_above_table(run: &RunRecord) -> String {
     } else {
         String::new()
     };
-    let reserve = gc_reserve_phrase(device);
+    let reserve = reserve_phrase(run);
     format!(
         "{}: {} requests{aging}\n{}: {} MiB flash in {} {}, blocks of {} pages of {} bytes\n{} MiB exported: {:.1} % \
          over-provisioning{reserve}{buffer}\n{}\n{}\n",
@@ -938,13 +938,17 @@ pub(crate) fn lines_above_table(run: &RunRecord) -> String {
     )
 }
 
-/// Returns a phrase on the blocks that garbage collection keeps free or open. If these blocks are reserved in addition
-/// to the over-provisioning, the phrase states their number; otherwise it states how much over-provisioning they leave.
-/// Empty if they hardly reduce the over-provisioning.
-fn gc_reserve_phrase(device: &DeviceRecord) -> String {
+/// Returns a phrase on the blocks that hold no data: those that garbage collection keeps free or open, and factory-bad
+/// ones. If these blocks are reserved in addition to the over-provisioning, the phrase states their number; otherwise it
+/// states how much over-provisioning the blocks of garbage collection leave. Empty if they hardly reduce the
+/// over-provisioning.
+fn reserve_phrase(run: &RunRecord) -> String {
+    let device = &run.device;
     let acting = device.effective_over_provisioning();
     if device.reserve_blocks > 0.0 {
-        format!(", and {:.1} blocks of each plane for collection", device.reserve_blocks)
+        let has_bad_blocks = run.config.device.factory_bad_share.is_some_and(|share| share > 0.0);
+        let purpose = if has_bad_blocks { "collection and factory-bad blocks" } else { "collection" };
+        format!(", and {:.1} blocks of each plane for {purpose}", device.reserve_blocks)
     } else if acting < 0.95 * device.over_provisioning {
         let (kept, percent) = (device.blocks_without_data_per_plane(), acting.max(0.0) * 100.0);
         format!(" (acts as {percent:.1} %: collection keeps {kept:.1} blocks of each plane)")

@@ -400,6 +400,34 @@ fn printed_lines_and_csv_columns_of_programs_by_cause_add_up_for_every_design() 
     for cause in ["block_metadata", "checkpoint"] {
         assert!(causes.contains(cause), "no run has programs of {cause}: {causes:?}");
     }
+    for cause in ["recovery", "scrub"] {
+        assert!(!causes.contains(cause), "docs/figures.md says that there are no programs of {cause}");
+    }
+}
+
+/// A drive that is sized to its input is larger than the input needs if GC needs blocks that so small a share of spare
+/// space does not give. It is not larger than needed if the settings ask for its size.
+#[test]
+fn a_drive_that_low_over_provisioning_makes_much_larger_than_its_input_has_a_note() {
+    let layout = [
+        "device.channels=2",
+        "device.dies_per_channel=1",
+        "device.planes_per_die=4",
+        "device.pages_per_block=64",
+        "device.reserve_blocks=1",
+        "precondition.mode=none",
+    ];
+    for (settings, pages, is_noted) in [
+        (&["device.over_provisioning=0.02"][..], 500, true),
+        (&["device.over_provisioning=0.5"], 500, false),
+        (&["device.over_provisioning=0.02", "device.fit=0.9", "device.logical_pages=20000"], 500, false),
+        (&["device.over_provisioning=0.15", "device.fit=0.2"], 100_000, false),
+    ] {
+        let spec = format!("sequential:pages={pages},requests=1000,write=1.0");
+        let record = run_workload(&[&layout[..], settings].concat(), &spec, "page-map");
+        let found = record.notes.iter().filter(|note| note.contains("although the input touches")).count();
+        assert_eq!(found, usize::from(is_noted), "{settings:?}: {:?}", record.notes);
+    }
 }
 
 /// Returns two records of one run. In the first, the lifetime is computed from the whole measured part. In the second,

@@ -223,8 +223,8 @@ fn drive_description(record: &LifeRecord) -> String {
     )
 }
 
-/// Returns the configured over-provisioning (spare / exported bytes). Excludes the blocks that garbage collection keeps
-/// free, which are added to a drive that is sized to the input.
+/// Returns the configured over-provisioning (spare / exported bytes). Excludes the reserve (blocks that garbage collection
+/// keeps free, and the expected number of factory-bad blocks), which a drive that is sized to the input has in addition.
 fn over_provisioning_ratio(record: &LifeRecord) -> f64 {
     let device = &record.config.device;
     let counts = [

@@ -212,8 +212,8 @@ impl<'a> LifeSimulation<'a> {
             if self.host_bytes == bytes_before {
                 let (input, requests) = (self.run.plan.input.name(), self.requests - before);
                 let hint = format!(
-                    " that write (requests without a write: {requests}; remaps are among them, because a life is \
-                     measured in bytes that the host writes), so that no drive wears out"
+                    " that write (requests without a write: {requests}; a remap counts as one, because it writes no \
+                     bytes of the host, in which a life is measured), so that no drive wears out"
                 );
                 return Err(ReplayError::NoRequests { input, hint });
             }

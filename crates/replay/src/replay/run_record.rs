@@ -609,25 +609,19 @@ impl Run<'_> {
     }
 
     /// Returns a note if a drive that is sized to the input exports more than twice the pages that the input touches,
-    /// because a few spare blocks of each plane are a small share of many blocks. A drive of the fewest blocks that any
-    /// drive has needs no note.
+    /// because GC needs more spare blocks in each plane than the over-provisioning of a smaller drive would be.
     fn note_of_enlarged_drive(&self) -> Option<String> {
-        /// Least number of blocks per plane of a drive that is sized to its input (`device.fit` in
-        /// docs/configuration.md).
-        const LEAST_BLOCKS_PER_PLANE: f64 = 48.0;
         let device = &self.plan.resolved_device;
-        let blocks = device.geometry.blocks_per_plane;
-        let is_enlarged = f64::from(blocks) > LEAST_BLOCKS_PER_PLANE + device.reserve_blocks_per_plane.ceil();
         let touched_bytes = self.plan.survey.footprint_pages * PAGE_BYTES;
         let exported_bytes = u64::from(device.logical_pages) * self.page_bytes;
-        let is_sized = self.plan.config.is_device_sized_to_input();
-        (is_sized && is_enlarged && exported_bytes > 2 * touched_bytes).then(|| {
+        (device.is_enlarged_for_gc && exported_bytes > 2 * touched_bytes).then(|| {
             let mib = |bytes: u64| with_thousands_separators(bytes as f64 / 1_048_576.0, 0);
             format!(
                 "the drive exports {} MiB, although the input touches {} MiB: with so little over-provisioning, garbage \
-                 collection needs {blocks} blocks in each plane (set device.over_provisioning higher, or fewer planes)",
+                 collection needs {} blocks in each plane (set device.over_provisioning higher, or fewer planes)",
                 mib(exported_bytes),
-                mib(touched_bytes)
+                mib(touched_bytes),
+                device.geometry.blocks_per_plane
             )
         })
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use wearwell_config::Config;
 use wearwell_replay::html_report;
 use wearwell_replay::input::Input;
-use wearwell_replay::watch::{Walkthrough, WalkthroughOptions, default_workload, run_walkthrough};
+use wearwell_watch::{Walkthrough, WalkthroughOptions, default_workload, run_walkthrough};
 
 use crate::args::WatchArgs;
 use crate::output::{OutputDestination, OverwriteRule, print};

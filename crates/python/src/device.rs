@@ -26,7 +26,7 @@ use wearwell::recovery::RecoveryStepCost;
 use wearwell::stats::Stats;
 use wearwell::store::{BlockState, Stream};
 use wearwell_config::ConfigError;
-use wearwell_replay::stepped_drive::SteppedDrive;
+use wearwell_watch::stepped_drive::SteppedDrive;
 
 use crate::columns::{NumpyColumn, PAGE_KINDS_BY_CODE, code_column, code_of, names_of_codes, number_column};
 use crate::configuration::Configuration;

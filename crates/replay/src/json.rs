@@ -13,7 +13,6 @@ use crate::profile::{Profile, Profiles};
 use crate::record::RunRecord;
 use crate::report::Comparison;
 use crate::sweep::SweepResults;
-use crate::watch::Walkthrough;
 
 /// A result that can be written as JSON.
 pub trait ToJson {
@@ -65,15 +64,5 @@ macro_rules! impl_from_json {
     )*};
 }
 
-impl_to_json!(
-    Ablations,
-    Comparison,
-    LifeRecord,
-    Lives,
-    Profile,
-    Profiles,
-    RunRecord,
-    SweepResults,
-    Walkthrough
-);
+impl_to_json!(Ablations, Comparison, LifeRecord, Lives, Profile, Profiles, RunRecord, SweepResults);
 impl_from_json!(Ablations, Comparison, LifeRecord, Lives, Profile, Profiles, RunRecord, SweepResults);

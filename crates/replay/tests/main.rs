@@ -19,10 +19,8 @@ mod profile;
 mod real_traces;
 mod recovery;
 mod replay;
-mod step;
 mod theory;
 mod timeline;
-mod watch;
 mod workload;
 
 /// A test file without a `mod` line in this file would not be compiled, and its tests would not run.

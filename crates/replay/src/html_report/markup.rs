@@ -1,7 +1,7 @@
 //! Functions that build HTML. Parameters are plain texts and are escaped, except parameters called `html`.
 
 /// Returns a text escaped for use between tags and in attributes.
-pub(super) fn escape_html(text: &str) -> String {
+pub fn escape_html(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -17,18 +17,18 @@ pub(super) fn escape_html(text: &str) -> String {
 }
 
 /// Returns the HTML element `name` of the class `class` with `text` as its content.
-pub(super) fn html_element(name: &str, class: &str, text: &str) -> String {
+pub fn html_element(name: &str, class: &str, text: &str) -> String {
     format!("<{name} class=\"{class}\">{}</{name}>\n", escape_html(text))
 }
 
 /// Returns an HTML heading. Its lines can break after commas, because the text may be the long specification of a
 /// generator.
-pub(super) fn html_heading(text: &str) -> String {
+pub fn html_heading(text: &str) -> String {
     format!("<h2>{}</h2>\n", escape_html(text).replace(',', ",<wbr>"))
 }
 
 /// Returns a collapsible part of an HTML page that is closed at first.
-pub(super) fn collapsible_html(summary: &str, html: &str) -> String {
+pub fn collapsible_html(summary: &str, html: &str) -> String {
     format!("<details><summary>{}</summary>\n{html}</details>\n", escape_html(summary))
 }
 
@@ -97,7 +97,7 @@ fn html_table_row(row: &[String], classes: &[&str], class: &str) -> String {
 
 /// Returns an HTML list of `sentences` (notes that a reader of the figures must know) below a title; empty without
 /// sentences.
-pub(super) fn html_notes_list<'a>(title: &str, sentences: impl IntoIterator<Item = &'a str>) -> String {
+pub fn html_notes_list<'a>(title: &str, sentences: impl IntoIterator<Item = &'a str>) -> String {
     let items: Vec<String> =
         sentences.into_iter().map(|sentence| format!("<li>{}</li>", escape_html(sentence))).collect();
     if items.is_empty() {
@@ -114,6 +114,6 @@ pub(super) fn charts_element_of_runs(numbers: impl IntoIterator<Item = usize>) -
 }
 
 /// Returns the HTML element into which the page's scripts draw the charts of one record.
-pub(super) fn charts_element(number: usize) -> String {
+pub fn charts_element(number: usize) -> String {
     format!("<div class=\"charts\" data-number=\"{number}\"></div>\n")
 }

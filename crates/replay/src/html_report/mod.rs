@@ -14,11 +14,10 @@
 mod ablations;
 mod differences;
 mod lives;
-mod markup;
+pub mod markup;
 mod profiles;
 mod runs;
 mod sweep;
-mod walkthrough;
 
 use crate::json::ToJson;
 

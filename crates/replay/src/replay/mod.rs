@@ -40,7 +40,7 @@ use arrival::{ArrivalPace, RequestClock};
 use compressed_chunk_response_times::CompressedChunkResponseTimes;
 pub use plan::{InputSurveyResults, Plan};
 use prepared_input::PreparedInput;
-pub(crate) use request_executor::RequestExecutor;
+pub use request_executor::RequestExecutor;
 use run_trace::RunTraceRecorder;
 pub use run_trace::{FtlStateSample, MAX_TRACED_OPS_AND_REQUESTS, RunTrace, TraceWindow, WindowRequest};
 use wearwell::data::{UnknownSizeCounts, mix_bits};

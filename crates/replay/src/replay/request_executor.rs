@@ -48,7 +48,7 @@ impl Run<'_> {
 
 /// Executes the requests of an input on a drive, as the host of the drive would do.
 #[derive(Debug)]
-pub(crate) struct RequestExecutor {
+pub struct RequestExecutor {
     /// Whether the design has a content mechanism, so that writes need their contents.
     has_content_mechanisms: bool,
     /// Data bytes per page of the device.
@@ -78,7 +78,7 @@ pub(super) struct RemapByCopyCounts {
 
 impl RequestExecutor {
     /// Creates the executor of a host's requests on `device`; `write_zeroes_mode` sets what write-zeroes requests do.
-    pub(crate) fn of_device<N: Nand>(device: &Device<N>, write_zeroes_mode: WriteZeroesMode) -> Self {
+    pub fn of_device<N: Nand>(device: &Device<N>, write_zeroes_mode: WriteZeroesMode) -> Self {
         Self {
             has_content_mechanisms: device.ftl().has_content_mechanisms(),
             page_bytes: u64::from(device.ftl().store().geometry().page_bytes),
@@ -109,7 +109,7 @@ impl RequestExecutor {
     ///
     /// # Panics
     /// If the request is the marker of a workload phase, which is not executed on a drive.
-    pub(crate) fn perform_request<N: Nand>(
+    pub fn perform_request<N: Nand>(
         &mut self,
         device: &mut Device<N>,
         request: &Request,

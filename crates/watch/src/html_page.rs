@@ -1,10 +1,11 @@
 //! The HTML page of `wearwell watch`.
 
-use super::HtmlReport;
-use super::markup::{
+use wearwell_replay::html_report::HtmlReport;
+use wearwell_replay::html_report::markup::{
     charts_element, collapsible_html, escape_html, html_element, html_heading, html_notes_list,
 };
-use crate::watch::{Walkthrough, WalkthroughStep, WatchedDriveLayout};
+
+use crate::record::{Walkthrough, WalkthroughStep, WatchedDriveLayout};
 
 impl HtmlReport for Walkthrough {
     fn result_kind(&self) -> &'static str {

@@ -1,14 +1,14 @@
 //! Tests of a drive that a program controls step by step, one request at a time: it keeps flushed data over a loss of
 //! power, and refuses settings that it would ignore.
 
-use wearwell_replay::stepped_drive::SteppedDrive;
+use wearwell_watch::stepped_drive::SteppedDrive;
 
-use crate::common::config_of_only;
+use crate::config_of;
 
 #[test]
 fn flushed_data_of_a_drive_operated_step_by_step_survives_a_power_cut() {
     for design in wearwell::design::ALL {
-        let mut drive = SteppedDrive::new(&config_of_only(&[]), design.name, 256).unwrap();
+        let mut drive = SteppedDrive::new(&config_of(&[]), design.name, 256).unwrap();
         drive.write(4096, &[7; 4096]).unwrap();
         drive.flush().unwrap();
         drive.cut_power_now();
@@ -22,7 +22,7 @@ fn flushed_data_of_a_drive_operated_step_by_step_survives_a_power_cut() {
 
 #[test]
 fn a_drive_operated_step_by_step_refuses_settings_without_effect() {
-    let settings = config_of_only(&["precondition.mode=steady"]);
+    let settings = config_of(&["precondition.mode=steady"]);
     let refused = SteppedDrive::new(&settings, "page-map", 256).unwrap_err();
     assert!(refused.to_string().starts_with("precondition.mode has no effect"), "{refused}");
 }

@@ -10,7 +10,7 @@ use wearwell::nand::{PowerCutNand, SimNand};
 use wearwell::{Device, Error};
 use wearwell_config::{Config, ConfigError, ResolvedDevice};
 
-use super::WATCHED_FLASH_PAGES_MAX;
+use crate::WATCHED_FLASH_PAGES_MAX;
 use crate::stepped_drive;
 
 /// The small drive that a step-by-step run follows (`wearwell watch`); its power can be cut.

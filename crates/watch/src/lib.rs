@@ -6,6 +6,9 @@
 //! a sentence is derived from what the engine reported, and a test rebuilds the state of the flash from the record at
 //! every step and compares it with that of the engine.
 //!
+//! The crate is apart from `wearwell-replay` because it needs the engine over a second medium, whose power can be cut, and
+//! compiling the engine takes long. Here it is optimised less: no drive of this crate serves many requests.
+//!
 //! | file | what it has |
 //! |---|---|
 //! | `record.rs` | the record, which is embedded in the page |
@@ -14,28 +17,34 @@
 //! | `recorder.rs` | the execution of the requests |
 //! | `sentences.rs`, `gc_collection.rs`, `recovery.rs` | what happened in a step, in sentences |
 //! | `phrases.rs`, `before_and_after.rs` | what these sentences share |
+//! | `html_page.rs` | the page of the record |
+//! | `stepped_drive.rs` | the drive that is walked, as one that a program operates by itself |
+
+#![forbid(unsafe_code)]
 
 mod before_and_after;
 mod gc_collection;
+mod html_page;
 mod phrases;
 mod record;
 mod recorder;
 mod recovery;
 mod sentences;
 mod small_drive;
+pub mod stepped_drive;
 mod watched_requests;
 
-pub use record::{
+use wearwell::design::Parts;
+use wearwell_config::{Config, ConfigError, ContentConfig, DeviceConfig, ReplayConfig};
+use wearwell_replay::input::Input;
+use wearwell_replay::json::ToJson;
+use wearwell_replay::replay::ReplayError;
+
+pub use crate::record::{
     BlockRow, DriveCounters, DriveState, EventRow, FlashPageRow, LogicalPageRow, NamesByCode, StepGroup,
     VictimCandidateRow, Walkthrough, WalkthroughStep, WatchedDriveLayout,
 };
-use small_drive::SmallDrive;
-use wearwell::design::Parts;
-use wearwell_config::{Config, ConfigError, ContentConfig, DeviceConfig, ReplayConfig};
-
-use crate::input::Input;
-use crate::json::ToJson;
-use crate::replay::ReplayError;
+use crate::small_drive::SmallDrive;
 
 /// Maximum number of requests in a step-by-step run (`wearwell watch`).
 pub const WATCHED_REQUESTS_MAX: u64 = 2000;

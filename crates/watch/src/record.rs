@@ -10,6 +10,7 @@ use wearwell::flash_view::{FlashPageState, FlashStateView};
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::nand::PageKind;
 use wearwell::store::{BlockState, Stream};
+use wearwell_replay::json::ToJson;
 
 /// Record of a step-by-step run (`wearwell watch`): the small drive, and every step of the run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -30,6 +31,12 @@ pub struct Walkthrough {
     pub names: NamesByCode,
     /// Steps of the run in order; the first shows the new drive.
     pub steps: Vec<WalkthroughStep>,
+}
+
+impl ToJson for Walkthrough {
+    fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("results are plain data")
+    }
 }
 
 /// Layout and garbage-collection options of the drive of a step-by-step run.

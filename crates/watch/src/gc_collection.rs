@@ -3,9 +3,9 @@
 use wearwell::gc::VictimPolicy;
 use wearwell::store::GreedyTieBreak;
 
-use super::before_and_after::DriveBeforeAndAfter;
-use super::phrases::{block_list, joined_list, with_plural};
-use super::record::{EventRow, VictimCandidateRow};
+use crate::before_and_after::DriveBeforeAndAfter;
+use crate::phrases::{block_list, joined_list, with_plural};
+use crate::record::{EventRow, VictimCandidateRow};
 
 /// Returns the name of a victim policy, as in the setting `gc.policy`.
 pub(super) fn policy_name(policy: VictimPolicy) -> &'static str {

@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::design::Parts;
 use wearwell_config::{Config, ConfigError};
+use wearwell_replay::content_model::{ContentModel, ContentModelSpec};
+use wearwell_replay::input::Input;
+use wearwell_replay::replay::ReplayError;
 use wearwell_trace::{FootprintBuilder, Op, PAGE_BYTES, Request, SECTOR_BYTES};
 
-use super::WATCHED_FLASH_PAGES_MAX;
-use crate::content_model::{ContentModel, ContentModelSpec};
-use crate::input::Input;
-use crate::replay::ReplayError;
+use crate::WATCHED_FLASH_PAGES_MAX;
 
 /// Largest length of a trace's request, in pages, that a step-by-step run executes; longer requests are skipped. Traces
 /// often begin with requests of thousands of pages.
@@ -71,13 +71,10 @@ impl WatchedRequests {
     /// # Errors
     /// Errors of the input; an input without requests; an input that touches more pages than a person can look at.
     pub(super) fn read_from(input: &Input, count: u64, config: &Config) -> Result<Self, ReplayError> {
-        let model: ContentModelSpec = config
-            .content
-            .model
-            .as_deref()
-            .unwrap_or("unique")
-            .parse()
-            .map_err(|error: crate::workload::SpecError| ReplayError::Content(error.to_string()))?;
+        let model: ContentModelSpec =
+            config.content.model.as_deref().unwrap_or("unique").parse().map_err(
+                |error: wearwell_replay::workload::SpecError| ReplayError::Content(error.to_string()),
+            )?;
         let mut model = ContentModel::new(&model, config.seed());
         let (mut reader, mut requests, mut lacks_content) = (input.open()?, Vec::new(), false);
         let mut left_out = 0;

@@ -9,11 +9,11 @@ use wearwell::nand::PageKind;
 use wearwell::recovery::RecoveryReport;
 use wearwell_trace::{Op, Request};
 
-use super::before_and_after::DriveBeforeAndAfter;
-use super::gc_collection::{self, GcCollection};
-use super::phrases::{noun_with_numbers, with_plural};
-use super::record::{EventRow, StepGroup, WalkthroughStep, WatchedDriveLayout};
-use super::recovery;
+use crate::before_and_after::DriveBeforeAndAfter;
+use crate::gc_collection::{self, GcCollection};
+use crate::phrases::{noun_with_numbers, with_plural};
+use crate::record::{EventRow, StepGroup, WalkthroughStep, WatchedDriveLayout};
+use crate::recovery;
 
 /// Largest number of logical pages of a request that are described one by one; the pages of a larger request are
 /// described together.

@@ -3,8 +3,8 @@
 
 use wearwell::store::GreedyTieBreak;
 
-use super::phrases::joined_list;
-use super::record::{DriveState, LogicalPageRow, WatchedDriveLayout};
+use crate::phrases::joined_list;
+use crate::record::{DriveState, LogicalPageRow, WatchedDriveLayout};
 
 /// State of the drive before and after a step, from which the sentences about the step are derived.
 pub(super) struct DriveBeforeAndAfter<'a> {

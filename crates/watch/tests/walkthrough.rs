@@ -10,12 +10,12 @@ use wearwell::operation::Cause;
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
-use wearwell_replay::watch::{
+use wearwell_watch::{
     DriveState, EventRow, StepGroup, WATCHED_REQUESTS_MAX, Walkthrough, WalkthroughOptions, WalkthroughStep,
     default_workload, run_walkthrough, run_walkthrough_with_step_callback,
 };
 
-use crate::common::config_of_only;
+use crate::config_of;
 
 /// Settings of a mixture of parts that is no named design.
 const MIXTURE: [&str; 4] =
@@ -24,8 +24,8 @@ const MIXTURE: [&str; 4] =
 /// Returns name and configuration of every named design and of a mixture of parts, each of which is recorded step by
 /// step.
 fn named_designs_and_one_mixture() -> impl Iterator<Item = (&'static str, Config)> {
-    let named = design::ALL.iter().map(|design| (design.name, config_of_only(&[])));
-    named.chain(std::iter::once(("page-map", config_of_only(&MIXTURE))))
+    let named = design::ALL.iter().map(|design| (design.name, config_of(&[])));
+    named.chain(std::iter::once(("page-map", config_of(&MIXTURE))))
 }
 
 /// Programs, reads and erases by cause, from the counters of the engine or from the events of a step-by-step run.
@@ -165,7 +165,7 @@ fn a_watch_record_shows_the_mechanism_of_each_design() {
         ("geckoftl", &[StepGroup::Metadata]),
         ("wearwell", &[StepGroup::Bind, StepGroup::Chunk, StepGroup::Delta, StepGroup::Metadata]),
     ] {
-        let config = config_of_only(&[]);
+        let config = config_of(&[]);
         let input = Input::of_generator_spec(&default_workload(&config, name).unwrap()).unwrap();
         let walk = run_walkthrough(
             &config,
@@ -194,7 +194,7 @@ fn a_recorded_gc_victim_is_the_best_candidate_by_its_policy() {
         ("rc-gc", false),
     ] {
         for name in ["page-map", "recyclable", "delta"] {
-            let config = config_of_only(&[&format!("gc.policy={policy}")]);
+            let config = config_of(&[&format!("gc.policy={policy}")]);
             let input = Input::of_generator_spec(
                 "zipf:theta=0.8,pages=40,trim=0.04+revert:share=0.3,depth=3,delta=0.4",
             )
@@ -235,7 +235,7 @@ fn a_compressing_drive_with_pages_of_other_sizes_than_4_kib_can_be_watched() {
     let extent = WalkthroughOptions { requests: 60, power_cut_after_requests: Some(40) };
     let input = Input::of_generator_spec("uniform:pages=40+dup:share=0.1,compress=0.5").unwrap();
     for page_bytes in [512, 8192, 16384] {
-        let config = config_of_only(&[&format!("device.page_bytes={page_bytes}")]);
+        let config = config_of(&[&format!("device.page_bytes={page_bytes}")]);
         let walk = run_walkthrough(&config, "wearwell", &input, extent);
         let walk = walk.unwrap_or_else(|error| panic!("{page_bytes}: {error}"));
         assert!(walk.steps.len() > 60, "{page_bytes}: {} steps", walk.steps.len());
@@ -249,7 +249,7 @@ fn a_watch_record_that_is_too_large_is_refused() {
     let small = WalkthroughOptions { requests: 10, power_cut_after_requests: None };
     let of = |settings: &[&str], workload: &str, extent: WalkthroughOptions| {
         let input = Input::of_generator_spec(workload).unwrap();
-        run_walkthrough(&config_of_only(settings), "page-map", &input, extent).unwrap_err().to_string()
+        run_walkthrough(&config_of(settings), "page-map", &input, extent).unwrap_err().to_string()
     };
     let too_many = WalkthroughOptions { requests: WATCHED_REQUESTS_MAX + 1, ..small };
     assert!(
@@ -277,7 +277,7 @@ fn a_watch_record_has_the_counters_of_a_replay() {
         let spec = "zipf:theta=0.8,pages=40,read=0.08,trim=0.04+dup:share=0.3,pool=12,delta=0.25";
         let input = Input::of_generator_spec(spec).unwrap();
         let walk = run_walkthrough(
-            &config_of_only(&[]),
+            &config_of(&[]),
             name,
             &input,
             WalkthroughOptions { requests: 160, power_cut_after_requests: None },
@@ -312,7 +312,7 @@ fn watch_replays_a_trace_on_the_pages_that_it_touches() {
     std::fs::write(&path, head.to_owned() + &lines.join("\n") + "\n").unwrap();
     let input = Input::Trace { path, options: wearwell_trace::OpenOptions::default() };
     let extent = WalkthroughOptions { requests: 60, power_cut_after_requests: Some(50) };
-    let walk = run_walkthrough(&config_of_only(&[]), "recyclable", &input, extent).unwrap();
+    let walk = run_walkthrough(&config_of(&[]), "recyclable", &input, extent).unwrap();
     assert_eq!(walk.steps.len(), 62);
     assert_eq!(walk.drive.logical_pages, 12, "the squares modulo 23 have twelve values");
     assert!(walk.notes.iter().any(|note| note.starts_with("Only pages that the requests touch")));

@@ -4,9 +4,9 @@ use wearwell::design::Persistence;
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::recovery::RecoveryReport;
 
-use super::before_and_after::DriveBeforeAndAfter;
-use super::phrases::{joined_list, noun_with_numbers, with_plural};
-use super::record::EventRow;
+use crate::before_and_after::DriveBeforeAndAfter;
+use crate::phrases::{joined_list, noun_with_numbers, with_plural};
+use crate::record::EventRow;
 
 /// Returns sentences on which data survives a loss of power on a design, and how recovery rebuilds the data that RAM
 /// lost.

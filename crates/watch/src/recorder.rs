@@ -7,20 +7,20 @@ use wearwell::mapping::InvalidPageIdentification;
 use wearwell::nand::{CutOutcome, Geometry};
 use wearwell::operation::Cause;
 use wearwell_config::{Config, ResolvedDevice};
+use wearwell_replay::input::Input;
+use wearwell_replay::replay::{ReplayError, RequestExecutor};
 use wearwell_trace::{PAGE_BYTES, Request};
 
-use super::before_and_after::DriveBeforeAndAfter;
-use super::phrases::with_plural;
-use super::record::{
+use crate::before_and_after::DriveBeforeAndAfter;
+use crate::phrases::with_plural;
+use crate::record::{
     DriveCounters, DriveState, EventRow, NamesByCode, VictimCandidateRow, Walkthrough, WalkthroughStep,
     WatchedDriveLayout, code_of_page_kind,
 };
-use super::sentences::{StepKind, describe_step};
-use super::small_drive::{self, PageAndBlockSize, SmallDrive, SmallDriveSetup};
-use super::watched_requests::{WATCHED_REQUEST_PAGES_MAX, WatchedRequests};
-use super::{OnWalkthroughStep, WalkthroughOptions, gc_collection, parts_on_default_drive, recovery};
-use crate::input::Input;
-use crate::replay::{ReplayError, RequestExecutor};
+use crate::sentences::{StepKind, describe_step};
+use crate::small_drive::{self, PageAndBlockSize, SmallDrive, SmallDriveSetup};
+use crate::watched_requests::{WATCHED_REQUEST_PAGES_MAX, WatchedRequests};
+use crate::{OnWalkthroughStep, WalkthroughOptions, gc_collection, parts_on_default_drive, recovery};
 
 /// Executes the first requests of an input on a small drive of a design, and records every step.
 pub(super) fn record_walkthrough(
@@ -191,7 +191,7 @@ impl WalkthroughRecorder<'_> {
 
     /// Whether a loss of power has been recorded as a step.
     fn has_recorded_power_loss(&self) -> bool {
-        self.steps.iter().any(|step| step.marks.contains(&super::StepGroup::Cut))
+        self.steps.iter().any(|step| step.marks.contains(&crate::StepGroup::Cut))
     }
 
     /// Executes a request as one step, or as two steps if power is lost in it. Returns `false` if the drive refused the

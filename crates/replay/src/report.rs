@@ -10,7 +10,7 @@ use wearwell::operation::Cause;
 use wearwell_config::{Arrival, Precondition};
 
 use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
-use crate::record::{Latency, RunRecord};
+use crate::record::{Latency, RunRecord, SeriesPoint};
 
 /// Version of the JSON form of [`Comparison`]. Added fields keep the version; a field that is removed or changes its
 /// meaning increases it.
@@ -88,7 +88,7 @@ pub const LINE_WIDTH_CHARS: usize = 80;
 /// Returns the lines below a table of runs with ratios: an explanation of marked ratios, if there are any, then the
 /// notes of [`lines_below_table`].
 pub(crate) fn lines_below_comparison(runs: &[RunRecord]) -> String {
-    whole_run_ratio_explanation(runs) + &lines_below_table(&labelled_runs(runs))
+    other_part_ratio_explanation(runs) + &lines_below_table(&labelled_runs(runs))
 }
 
 /// Returns the runs, each with its label: its design, and the settings that distinguish it from others.
@@ -258,31 +258,51 @@ impl FigureColumn {
         self.figure_of(run).map_or_else(|| "-".to_owned(), |value| self.format_value(value) + mark)
     }
 
-    /// Returns the figure of a run, computed from the whole measured part. A figure that [`Self::figure_of`]
-    /// extrapolates from the steady part is converted: multiplied by the write amplification of the steady part, and
-    /// divided by that of the whole part. Other figures are returned unchanged.
-    pub(crate) fn figure_of_whole_run(&self, run: &RunRecord) -> Option<f64> {
+    /// Returns the figure of a run as it is if it is computed from the part of the run after `start_request` requests.
+    /// A figure that [`Self::figure_of`] extrapolates is converted: multiplied by the write amplification of the part
+    /// from which it was extrapolated, and divided by that of the part asked for. Other figures are returned unchanged.
+    /// `start_request` must be one that [`Self::compared_part_start_request`] returned for runs with this run.
+    pub(crate) fn figure_of_part(&self, run: &RunRecord, start_request: u64) -> Option<f64> {
         let figure = self.figure_of(run)?;
-        if !self.is_extrapolated || !run.lifetime.is_from_steady_part || run.bytes.programmed == 0 {
+        let start = counters_after_request(run, start_request).filter(|_| self.is_extrapolated);
+        let Some(start) = start.filter(|start| run.bytes.host_written > start.host_bytes) else {
             return Some(figure);
-        }
+        };
         let page_bytes = f64::from(run.device.page_bytes);
-        let of_steady_part = run.steady.programs as f64 * page_bytes / run.steady.host_bytes as f64;
-        let of_whole_run = run.bytes.programmed as f64 / run.bytes.host_written as f64;
-        Some(figure * of_steady_part / of_whole_run)
+        let amplification_since = |start: SeriesPoint| {
+            (run.bytes.programmed as f64 - start.programs as f64 * page_bytes)
+                / (run.bytes.host_written - start.host_bytes) as f64
+        };
+        let of_extrapolated_part = if run.lifetime.is_from_steady_part {
+            run.steady.programs as f64 * page_bytes / run.steady.host_bytes as f64
+        } else {
+            amplification_since(SeriesPoint::ZERO)
+        };
+        let of_part = amplification_since(start);
+        Some(if of_part > 0.0 { figure * of_extrapolated_part / of_part } else { figure })
     }
 
-    /// Whether the figure is extrapolated from steady parts of some of these runs and from the whole of others, so that
-    /// only the figures of whole runs can be compared.
-    pub(crate) fn mixes_steady_parts_and_whole_runs<'a>(
+    /// Returns the number of requests after which the part of these runs begins whose figures are compared; `None` if
+    /// the figures that are shown are of one part already. Lifetimes are extrapolated from the steady part of each run,
+    /// and from the whole of a run without a steady part. If the runs' parts differ, the part is compared in which all
+    /// runs were steady; if only some were steady, the whole runs are.
+    pub(crate) fn compared_part_start_request<'a>(
         &self,
         runs: impl IntoIterator<Item = &'a RunRecord>,
-    ) -> bool {
-        let with_figure = runs.into_iter().filter(|run| self.figure_of(run).is_some());
-        let mut are_from_steady_part = with_figure.map(|run| run.lifetime.is_from_steady_part);
-        let first = are_from_steady_part.next();
-        self.is_extrapolated
-            && are_from_steady_part.any(|is_from_steady_part| Some(is_from_steady_part) != first)
+    ) -> Option<u64> {
+        if !self.is_extrapolated {
+            return None;
+        }
+        let runs: Vec<&RunRecord> = runs.into_iter().filter(|run| self.figure_of(run).is_some()).collect();
+        let part_of = |run: &RunRecord| (run.lifetime.is_from_steady_part, run.steady.from_request);
+        let parts: Vec<(bool, u64)> = runs.iter().map(|run| part_of(run)).collect();
+        if parts.iter().all(|part| *part == parts[0]) {
+            return None;
+        }
+        let all_are_steady = parts.iter().all(|&(is_steady, _)| is_steady);
+        let latest_start = parts.iter().map(|&(_, from_request)| from_request).max().unwrap_or(0);
+        let is_known = |run: &&RunRecord| counters_after_request(run, latest_start).is_some();
+        Some(if all_are_steady && runs.iter().all(is_known) { latest_start } else { 0 })
     }
 
     /// Whether the printed table must mark the figure of this run as unreliable: it is extrapolated, but no part of the
@@ -292,12 +312,20 @@ impl FigureColumn {
     }
 }
 
+/// Returns the counters of a run after its first `request` requests; `None` if the run's time series has no point there.
+fn counters_after_request(run: &RunRecord, request: u64) -> Option<SeriesPoint> {
+    if request == 0 {
+        return Some(SeriesPoint::ZERO);
+    }
+    run.series.iter().find(|point| point.requests == request).copied()
+}
+
 /// Mark that follows a lifetime extrapolated from a run that was not steady, and that begins the sentence which
 /// explains it.
 pub(crate) const NOT_STEADY_MARK: &str = "*";
-/// Mark that follows the ratio of two lifetimes of which only one is extrapolated from the steady part of its run. The
-/// sentence that explains the ratio begins with this mark.
-const WHOLE_RUNS_MARK: &str = "**";
+/// Mark that follows the ratio of two lifetimes that are extrapolated from different parts of their runs. The sentence
+/// that explains the ratio begins with this mark.
+const OTHER_PART_MARK: &str = "**";
 
 /// Returns the number of digits after the decimal point that show the first three significant digits of a value less
 /// than 1 (at most 9), or 0 for other values.
@@ -868,34 +896,34 @@ fn header_row(runs: &[&RunRecord], stated_settings: &[&str]) -> Vec<String> {
 }
 
 /// Returns the ratio of a figure to that of the baseline; blank if one of the two figures is missing, or describes only
-/// a part of the input. If only one of the two figures is extrapolated from a steady part, both are computed from the
-/// whole runs.
+/// a part of the input. If the two figures are extrapolated from different parts of the runs, both are computed from one
+/// part ([`FigureColumn::compared_part_start_request`]).
 fn ratio_to_baseline(column: &FigureColumn, run: &RunRecord, baseline: &RunRecord) -> String {
     let comparable = column.shows_ratio_to_baseline && !run.partial && !baseline.partial;
-    let is_of_whole_runs = column.mixes_steady_parts_and_whole_runs([run, baseline]);
-    let (figure, mark): (fn(&FigureColumn, &RunRecord) -> Option<f64>, _) = if is_of_whole_runs {
-        (FigureColumn::figure_of_whole_run, WHOLE_RUNS_MARK)
-    } else {
-        (FigureColumn::figure_of, "")
+    let start_request = column.compared_part_start_request([run, baseline]);
+    let figure = |run| match start_request {
+        Some(start_request) => column.figure_of_part(run, start_request),
+        None => column.figure_of(run),
     };
-    match (figure(column, run), figure(column, baseline)) {
+    let mark = if start_request.is_some() { OTHER_PART_MARK } else { "" };
+    match (figure(run), figure(baseline)) {
         (Some(value), Some(base)) if comparable && base != 0.0 => format!("{:.3}{mark}", value / base),
         _ => String::new(),
     }
 }
 
-/// Returns a line that explains ratios with the mark `**`: they compare whole runs, because only one of the two runs
-/// was steady. Empty if a table of these runs has no such ratio. The first run is the baseline.
-pub(crate) fn whole_run_ratio_explanation(runs: &[RunRecord]) -> String {
+/// Returns a line that explains ratios with the mark `**`: they compare another part of the runs than the figures shown.
+/// Empty if a table of these runs has no such ratio. The first run is the baseline.
+pub(crate) fn other_part_ratio_explanation(runs: &[RunRecord]) -> String {
     let Some((baseline, others)) = runs.split_first() else { return String::new() };
     let is_marked = |run: &RunRecord| {
-        figure_columns().any(|column| ratio_to_baseline(column, run, baseline).ends_with(WHOLE_RUNS_MARK))
+        figure_columns().any(|column| ratio_to_baseline(column, run, baseline).ends_with(OTHER_PART_MARK))
     };
     if !others.iter().any(is_marked) {
         return String::new();
     }
     format!(
-        "{WHOLE_RUNS_MARK} ratio of the whole runs, because only one of the two was steady: not the ratio of the figures shown\n"
+        "{OTHER_PART_MARK} ratio of the part in which both runs were steady (of the whole runs if only one was steady): not the ratio of the figures shown\n"
     )
 }
 

@@ -12,7 +12,7 @@ use wearwell::address::RemapMode;
 use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell_replay::data_table::Cell;
 use wearwell_replay::input::Input;
-use wearwell_replay::record::{Latency, RunRecord};
+use wearwell_replay::record::{Latency, RunRecord, SeriesPoint};
 use wearwell_replay::replay::{Plan, ReplayError, RunPhase};
 use wearwell_replay::report::Comparison;
 use wearwell_trace::{CsvWriter, NativeWriter, Op, OpenOptions, Request, TraceWriter};
@@ -64,7 +64,7 @@ fn assert_counts_add_up(record: &RunRecord) {
     let amplification = record.programs as f64 / record.host_page_writes.max(1) as f64;
     assert!((record.write_amplification - amplification).abs() < 1e-12);
     let rising = |a: &u64, b: &u64| a <= b;
-    let column = |value: fn(&wearwell_replay::record::SeriesPoint) -> u64, last: u64| {
+    let column = |value: fn(&SeriesPoint) -> u64, last: u64| {
         let values: Vec<u64> = record.series.iter().map(value).chain([last]).collect();
         assert!(values.is_sorted_by(rising), "a counter of the series falls");
     };
@@ -445,21 +445,63 @@ fn whole_and_steady_records() -> (RunRecord, RunRecord) {
     (whole, steady)
 }
 
+/// Returns the lifetime ratio that the table of two runs prints, and whether a sentence says that the ratio is not of
+/// the figures shown.
+fn lifetime_ratio_and_sentence(runs: [&RunRecord; 2]) -> (String, bool) {
+    let table = Comparison::of_runs(runs.map(RunRecord::clone).to_vec()).to_table();
+    let row = table.lines().find(|line| line.starts_with("TB written until worn")).unwrap();
+    (
+        row.split_whitespace().last().unwrap().to_owned(),
+        table.contains("\n** ratio of the part in which both"),
+    )
+}
+
+/// Regression: lifetimes extrapolated from steady parts that began at different requests were divided by each other,
+/// which gave two equal runs different lifetimes.
+#[test]
+fn a_lifetime_ratio_of_runs_with_different_steady_parts_compares_the_common_part() {
+    let spec = "uniform:pages=4000,requests=60000,write=1.0";
+    let run = run_on_small_device(&["precondition.mode=none"], spec, "page-map");
+    let as_if_steady_from = |point: &SeriesPoint| {
+        let mut record = run.clone();
+        (record.lifetime.is_from_steady_part, record.steady.is_steady) = (true, true);
+        record.steady.from_request = point.requests;
+        record.steady.programs = record.programs - point.programs;
+        record.steady.host_bytes = record.bytes.host_written - point.host_bytes;
+        let amplification = record.steady.programs as f64 * 4096.0 / record.steady.host_bytes as f64;
+        record.lifetime.host_tb_written_until_worn = Some(9.0 / amplification);
+        record
+    };
+    let (early, late) = (as_if_steady_from(&run.series[20]), as_if_steady_from(&run.series[90]));
+    assert_ne!(early.lifetime.host_tb_written_until_worn, late.lifetime.host_tb_written_until_worn);
+    let mut twice_the_programs_later = early.clone();
+    let later_programs = run.programs - run.series[90].programs;
+    twice_the_programs_later.programs += later_programs;
+    twice_the_programs_later.bytes.programmed += 4096 * later_programs;
+    twice_the_programs_later.steady.programs += later_programs;
+    let amplification = twice_the_programs_later.steady.programs as f64 * 4096.0
+        / twice_the_programs_later.steady.host_bytes as f64;
+    twice_the_programs_later.lifetime.host_tb_written_until_worn = Some(9.0 / amplification);
+    for (runs, ratio) in [
+        ([&early, &late], "1.000**"),
+        ([&late, &early], "1.000**"),
+        ([&late, &twice_the_programs_later], "0.500**"),
+    ] {
+        assert_eq!(lifetime_ratio_and_sentence(runs), (ratio.to_owned(), true));
+    }
+    assert_eq!(lifetime_ratio_and_sentence([&late, &late]), ("1.000".to_owned(), false));
+}
+
 /// Regression: the lifetime of a whole run was divided by that of the steady part of another run, which gave two equal
 /// runs different lifetimes.
 #[test]
 fn a_lifetime_ratio_of_a_steady_and_an_unsteady_run_compares_whole_runs() {
     let (whole, steady) = whole_and_steady_records();
-    let ratio_and_sentence = |runs: [&RunRecord; 2]| {
-        let table = Comparison::of_runs(runs.map(RunRecord::clone).to_vec()).to_table();
-        let row = table.lines().find(|line| line.starts_with("TB written until worn")).unwrap();
-        (row.split_whitespace().last().unwrap().to_owned(), table.contains("\n** ratio of the whole runs"))
-    };
     for unlike in [[&whole, &steady], [&steady, &whole]] {
-        assert_eq!(ratio_and_sentence(unlike), ("1.000**".to_owned(), true));
+        assert_eq!(lifetime_ratio_and_sentence(unlike), ("1.000**".to_owned(), true));
     }
     for alike in [[&whole, &whole], [&steady, &steady]] {
-        assert_eq!(ratio_and_sentence(alike), ("1.000".to_owned(), false));
+        assert_eq!(lifetime_ratio_and_sentence(alike), ("1.000".to_owned(), false));
     }
 }
 

@@ -117,16 +117,17 @@ pub(super) struct FigureValues<'a> {
 
 impl<'a> FigureValues<'a> {
     /// Collects the values of a figure from the runs of all subsets of the mechanisms. A run that ended early counts as
-    /// missing, because it describes only a part of the input. If only some runs were steady, an extrapolated figure is
-    /// computed from the whole run for every subset: the steady part of one run cannot be compared with the whole of
-    /// another run.
+    /// missing, because it describes only a part of the input. If an extrapolated figure is of different parts of the
+    /// runs, it is computed from one part for every subset: the steady part of one run cannot be compared with the whole
+    /// of another run, nor with a part that begins later.
     pub(super) fn of_subsets(figure: &'a AblationFigure, subsets: &[SubsetRun]) -> Self {
         let runs: Vec<Option<&RunRecord>> =
             subsets.iter().map(|subset| subset.run.as_ref().filter(|run| !run.partial)).collect();
         let column = figure.figure_column();
-        let is_of_whole_runs = column.mixes_steady_parts_and_whole_runs(runs.iter().copied().flatten());
-        let value = |run| {
-            if is_of_whole_runs { column.figure_of_whole_run(run) } else { column.figure_of(run) }
+        let start_request = column.compared_part_start_request(runs.iter().copied().flatten());
+        let value = |run| match start_request {
+            Some(start_request) => column.figure_of_part(run, start_request),
+            None => column.figure_of(run),
         };
         let values = runs.iter().map(|run| run.and_then(value)).collect();
         let is_subset_unsteady =

@@ -67,7 +67,7 @@ impl Ablation {
             sentences_below_tables: of_overlaps
                 + &missing_subset_sentences(self)
                 + &sentences_on_missing_shapley_values(self)
-                + &sentence_on_figures_of_whole_runs(self)
+                + &sentences_on_compared_parts(self)
                 + &lines_below_table(&runs)
                 + &text_of_ablation_notes(self),
         })
@@ -277,19 +277,25 @@ fn sentences_on_missing_shapley_values(ablation: &Ablation) -> String {
     text
 }
 
-/// Returns a sentence that names the figures that are compared over whole runs, because only some of the runs were
-/// steady; empty if there is no such figure.
-fn sentence_on_figures_of_whole_runs(ablation: &Ablation) -> String {
+/// Returns the sentences that name the figures that are compared over another part of the runs than their steady parts:
+/// over the whole runs because only some of them were steady, or over the part in which all were; empty if there is no
+/// such figure.
+fn sentences_on_compared_parts(ablation: &Ablation) -> String {
     let runs = || ablation.subsets.iter().filter_map(|subset| subset.run.as_ref()).filter(|run| !run.partial);
-    let is_concerned =
-        |figure: &&FigureGains| figure_column(&figure.figure).mixes_steady_parts_and_whole_runs(runs());
-    let titles: Vec<&str> =
-        ablation.figures.iter().filter(is_concerned).map(|figure| figure.title.as_str()).collect();
-    if titles.is_empty() {
-        return String::new();
+    let start_of = |figure: &FigureGains| figure_column(&figure.figure).compared_part_start_request(runs());
+    let titles_of = |is_concerned: fn(u64) -> bool| {
+        let figures = ablation.figures.iter().filter(|figure| start_of(figure).is_some_and(is_concerned));
+        figures.map(|figure| figure.title.as_str()).collect::<Vec<_>>().join("; ")
+    };
+    let mut text = String::new();
+    for (titles, part) in [
+        (titles_of(|start| start == 0), "the whole runs, because only some runs were steady"),
+        (titles_of(|start| start > 0), "the part in which all runs were steady"),
+    ] {
+        if !titles.is_empty() {
+            writeln!(text, "changes and overlaps of {titles} are those of {part}")
+                .expect("a string takes everything");
+        }
     }
-    format!(
-        "changes and overlaps of {} are those of the whole runs, because only some runs were steady\n",
-        titles.join("; ")
-    )
+    text
 }

@@ -7,7 +7,7 @@ use super::markup::{
 use super::runs::{NOTES_TITLE, distinct_values, html_page_title, join_up_to_three, run_details_html};
 use crate::ablate::{Ablation, Ablations};
 use crate::record::RunRecord;
-use crate::report::whole_run_ratio_explanation;
+use crate::report::other_part_ratio_explanation;
 
 impl HtmlReport for Ablations {
     fn result_kind(&self) -> &'static str {
@@ -36,7 +36,7 @@ fn ablation_html(number: usize, ablation: &Ablation) -> String {
         + &html_element("p", "facts", shown.preamble.trim_end())
         + &html_notes_list(
             NOTES_TITLE,
-            (whole_run_ratio_explanation(&runs) + &shown.sentences_below_tables).lines(),
+            (other_part_ratio_explanation(&runs) + &shown.sentences_below_tables).lines(),
         )
         + &charts_element(number)
         + &html_table("", "The subsets", &shown.subsets);

@@ -6,8 +6,8 @@
 //! a sentence is derived from what the engine reported, and a test rebuilds the state of the flash from the record at
 //! every step and compares it with that of the engine.
 //!
-//! The crate is apart from `wearwell-replay` because it needs the engine over a second medium, whose power can be cut, and
-//! compiling the engine takes long. Here it is optimised less: no drive of this crate serves many requests.
+//! The crate is apart from `wearwell-replay` because it needs the engine over a second medium, whose power can be cut,
+//! and compiling the engine takes long. Here it is optimised less: no drive of this crate serves many requests.
 //!
 //! | file | what it has |
 //! |---|---|

@@ -21,11 +21,7 @@ pub const SMALL_DEVICE: [&str; 5] = [
 
 /// Makes a configuration from the settings alone; the drive is empty unless a setting changes `precondition.mode`.
 pub fn config_of_settings(settings: &[&str]) -> Config {
-    config_of_only(&[&["precondition.mode=none"], settings].concat())
-}
-
-/// Makes a configuration from these settings and no other, for drives that refuse settings of preconditioning.
-pub fn config_of_only(settings: &[&str]) -> Config {
+    let settings = [&["precondition.mode=none"], settings].concat();
     let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
     Config::from_text_and_settings(None, &settings).unwrap()
 }

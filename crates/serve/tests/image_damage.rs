@@ -304,9 +304,9 @@ fn regions_to_damage(image_after_work: &ImageAfterWork) -> Vec<Region> {
 }
 
 /// Returns how many faults of each kind are injected into each region of an image: the value of
-/// `WEARWELL_DAMAGE_FAULTS`, or 3.
+/// `WEARWELL_DAMAGE_FAULTS`, or 2.
 fn faults_per_kind() -> u32 {
-    std::env::var("WEARWELL_DAMAGE_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(3)
+    std::env::var("WEARWELL_DAMAGE_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(2)
 }
 
 /// Returns the designs whose images are damaged: those that `WEARWELL_DAMAGE_DESIGNS` lists with commas, or all.

@@ -298,15 +298,17 @@ impl Scenario<'_> {
                 expected_versions.record_versions_hit_by_damage(&device, owner);
             }
             let op = draw(&mut random, pages, contents);
-            let tried = expected_versions.perform(&mut device.clone(), op);
-            if matches!(tried, Err(Error::LogicalPageLost { .. } | Error::NotAtomic { .. })) {
-                // A remap that must read lost data, or an atomic command without room for its entries.
-                continue;
-            }
             let before = device.clone();
             device.ftl_mut().store_mut().nand_mut().restore_power(None);
+            match expected_versions.perform(&mut device, op) {
+                // A remap that must read lost data, or an atomic command without room for its entries.
+                Err(Error::LogicalPageLost { .. } | Error::NotAtomic { .. }) => {
+                    device = before;
+                    continue;
+                }
+                outcome => outcome.expect("no operation needs what is lost"),
+            }
             expected_versions.issue(op);
-            expected_versions.perform(&mut device, op).expect("no operation needs what is lost");
             let operations = device.ftl().store().nand().cuttable_operations_since_power_restore();
             for _ in 0..operations.min(2) {
                 let cut_at = random.below(operations);

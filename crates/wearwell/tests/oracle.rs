@@ -4,8 +4,8 @@
 //! More than a million operations per design are distributed over the worlds: writes of whole pages and of sectors,
 //! reads, trims, flushes and changes of policies, and for designs of several mechanisms also switches of content
 //! schemes. The bytes of every read are compared. `just soak` executes all operations. `cargo test` executes all on one
-//! world, half on another, a sixteenth on the smallest, and an eighth on the others. How often the device is audited is
-//! documented at `FIRST_AUDITED_OPERATIONS`.
+//! world, a quarter on another, a sixteenth on the smallest, and an eighth on the others. How often the device is
+//! audited is documented at `FIRST_AUDITED_OPERATIONS`.
 
 use common::{
     BUFFERS, DesignUnderTest, FailureContext, OperationGenerator, Oracle, Random, SchemeSwitcher, TinyDevice,
@@ -22,9 +22,9 @@ const CONTENTS: u16 = 9;
 /// Maximum number of pages of a world (tiny device) that is audited often.
 const TINY_DEVICE_MAX_PAGES: u64 = 160;
 /// Number of operations at the beginning of a run after each of which the device is audited. This number applies to
-/// long explorations; other runs audit a quarter of it. The operations that follow are audited at intervals: on devices
-/// of at most [`TINY_DEVICE_MAX_PAGES`] pages every operation in long explorations and every 4th in other runs, on
-/// larger devices every 16th and every 64th.
+/// long explorations; other runs audit an eighth of it. The operations that follow are audited at intervals: on devices
+/// of at most [`TINY_DEVICE_MAX_PAGES`] pages every operation in long explorations and every 8th in other runs, on
+/// larger devices every 16th and every 128th.
 const FIRST_AUDITED_OPERATIONS: u64 = 1_000;
 
 /// Counts of events that are rare on a small world (tiny device). They are required to occur in several runs together,
@@ -61,8 +61,8 @@ fn run(
     let mut scene =
         FailureContext { run_name: design.name, tiny_device: tiny_device.name, seed, operation_number: 0 };
     let is_tiny = tiny_device.geometry.pages() <= TINY_DEVICE_MAX_PAGES;
-    let audited = FIRST_AUDITED_OPERATIONS / test_case_interval(4);
-    let audit_interval = if is_tiny { 1 } else { 16 } * test_case_interval(4);
+    let audited = FIRST_AUDITED_OPERATIONS / test_case_interval(8);
+    let audit_interval = if is_tiny { 1 } else { 16 } * test_case_interval(8);
     for operation in 0..operations {
         scene.operation_number = operation;
         let op = switching.draw().unwrap_or_else(|| mix.draw());
@@ -155,7 +155,7 @@ fn every_design_equals_a_plain_map_on_wide_superblocks() {
 
 #[test]
 fn every_design_equals_a_plain_map_on_large_pages() {
-    check_every_design_on_tiny_device("large_pages", 30_000 / test_case_interval(2));
+    check_every_design_on_tiny_device("large_pages", 30_000 / test_case_interval(4));
 }
 
 #[test]

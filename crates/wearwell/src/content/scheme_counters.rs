@@ -87,10 +87,17 @@ impl MechanismCounters {
         counts.unexamined_bytes += if seen == MechanismOutcome::NotTried { page_bytes } else { 0 };
     }
 
-    /// Charges the content scheme `kind` (such as delta encoding) with `bytes` bytes of flash programs. If the scheme
-    /// is off, these are the bytes that it would have programmed.
+    /// Charges the content scheme `kind` (such as delta encoding) with `bytes` bytes of flash programs.
     pub(crate) fn count_programmed_bytes(&mut self, kind: MechanismKind, bytes: u64) {
         self.bytes_by_mechanism[kind as usize].unsaved_bytes += bytes;
+    }
+
+    /// Charges delta encoding with `bytes` bytes of flash pages of deltas, which it also pays for in GC. If it is off,
+    /// these are the bytes that it would have programmed.
+    pub(crate) fn count_programmed_delta_bytes(&mut self, bytes: u64) {
+        let counts = &mut self.bytes_by_mechanism[MechanismKind::Delta as usize];
+        counts.unsaved_bytes += bytes;
+        counts.collected_by_scheme_bytes += bytes;
     }
 
     /// Counts a host write that the content scheme `kind` does not process because it is off. Returns whether the write
@@ -148,6 +155,11 @@ impl<N: Nand> Ftl<N> {
         observed
     }
 
+    /// Returns the share of the device's spare flash pages that deltas occupy now, 0 to 1; 0 without delta encoding.
+    pub fn spare_share_of_deltas(&self) -> f64 {
+        self.delta.as_ref().map_or(0.0, |stage| stage.occupied_share_of_spare_pages())
+    }
+
     /// Returns the number of flash pages programmed to store host writes since the counters were cleared: whole pages,
     /// and pages that content schemes (such as compression) packed or merged. Pages that are written when a compressed
     /// chunk is split are not counted: a split reclaims flash pages, as garbage collection does.
@@ -188,11 +200,32 @@ impl<N: Nand> Ftl<N> {
         self.scheme_counters.count_page_outcome(kind, page_bytes, seen);
     }
 
-    /// Charges delta encoding with `pages` programs of flash pages. If delta encoding is off, these are the pages that
-    /// it would have programmed.
+    /// Charges delta encoding with `pages` programs of flash pages of deltas. If delta encoding is off, these are the
+    /// pages that it would have programmed.
     pub(crate) fn count_delta_page_programs(&mut self, pages: u64) {
         let page_bytes = self.store.geometry().page_bytes as u64;
-        self.scheme_counters.count_programmed_bytes(MechanismKind::Delta, pages * page_bytes);
+        self.scheme_counters.count_programmed_delta_bytes(pages * page_bytes);
+    }
+
+    /// Charges delta encoding, if it is on, with the program of a page of deltas, for a host write or in GC.
+    pub(crate) fn count_program_of_delta_page(&mut self) {
+        if self.is_delta_encoding_on() {
+            self.count_delta_page_programs(1);
+        }
+    }
+
+    /// Charges delta encoding, if it is on, with the program of a full page that merges a delta with its base. GC
+    /// copies this page like any other.
+    pub(crate) fn count_program_of_merged_page(&mut self) {
+        if self.is_delta_encoding_on() {
+            let page_bytes = self.store.geometry().page_bytes as u64;
+            self.scheme_counters.count_programmed_bytes(MechanismKind::Delta, page_bytes);
+        }
+    }
+
+    /// Returns whether delta encoding is part of the design and switched on now.
+    fn is_delta_encoding_on(&self) -> bool {
+        self.delta.as_ref().is_some_and(|stage| stage.is_delta_encoding_on)
     }
 
     /// Counts a page write that compression does not process because it is off. One page in 64 joins a group of a

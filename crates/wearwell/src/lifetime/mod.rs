@@ -16,12 +16,16 @@
 //! [`SchemeSelectionRule::SavesWritesAndEnergy`], which is the first step of the algorithm alone: every scheme that
 //! saves writes and energy runs. A page that is not programmed is not copied by garbage collection either. So this rule
 //! counts a saved program as many times as flash is programmed per program for the host. The paper's algorithm counts a
-//! saved program once. For delta encoding, which stores deltas in addition to their bases, this rule counts it once as
-//! well. Whether a page becomes a delta or a member of a chunk is decided page by page (`content/delta/mod.rs`). All
-//! schemes run in the first epoch, which so measures them in full. Epochs are counted in host writes ([`EpochLength`]),
-//! so no times are needed. A scheme that ran is judged by that epoch alone, because all its pages were measured: if it
-//! did not pay, it does not run in the next. Its earlier history is dropped, so that good results of the past do not
-//! enable it again at once. A bad epoch keeps it off until samples outweigh that epoch, which takes about nine epochs.
+//! saved program once. Delta encoding is charged with the pages of deltas that GC programs, so here each page of deltas
+//! costs one program, and each other page costs its GC copies as well
+//! ([`WrittenShareEstimate::written_share_of_offered_bytes`]). Deltas take spare space, because their bases stay valid.
+//! So a page without deltas is taken to cost fewer GC copies than today, as if this space were free
+//! ([`programs_with_freed_spare_space`]). Whether a page becomes a delta or a member of a chunk is decided page by page
+//! (`content/delta/mod.rs`). All schemes run in the first epoch, which so measures them in full. Epochs are counted in
+//! host writes ([`EpochLength`]), so no times are needed. A scheme that ran is judged by that epoch alone, because all
+//! its pages were measured: if it did not pay, it does not run in the next. Its earlier history is dropped, so that good
+//! results of the past do not enable it again at once. A bad epoch keeps it off until samples outweigh that epoch, which
+//! takes about nine epochs.
 //!
 //! If each scheme passes on the pages that it does not store itself, the product of the write ratios is the share of
 //! writes that remain. Pages of deltas count as passed on by delta encoding, although compression never receives them.
@@ -42,7 +46,10 @@ pub mod throttle;
 
 pub use crate::content::{MechanismKind, MechanismSet};
 pub use algorithm::{EpochDecision, SchemeEstimate, SchemeSet, combined_estimate, decide_schemes};
-pub use demand::{WeightedEpochHistory, WriteActivity, epoch_write_budget_bytes, remaining_endurance_bytes};
+pub use demand::{
+    WeightedEpochHistory, WriteActivity, epoch_write_budget_bytes, programs_with_freed_spare_space,
+    remaining_endurance_bytes,
+};
 pub use energy::{EnergyModel, PageOperationCost, chunk_written_share, dedup_written_share, pages_per_chunk};
 pub use sampling::{SchemeByteCounts, ShadowSampler, WrittenShareEstimate};
 pub use throttle::Throttle;
@@ -195,7 +202,7 @@ impl LifetimeOptions {
 }
 
 /// Counters of a device that lifetime management reads, since the device was built or its counters were cleared.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct LifetimeCounters {
     /// Bytes that the host wrote to the device and that the device programmed.
     pub activity: WriteActivity,
@@ -205,6 +212,8 @@ pub struct LifetimeCounters {
     /// the order of [`LifetimeOptions::schemes`]. A running scheme is measured on all pages that earlier schemes leave
     /// over, the others on a sample of them.
     pub scheme_byte_counts: Vec<SchemeByteCounts>,
+    /// Share (0 to 1) of the spare flash pages that deltas occupy now.
+    pub spare_share_of_deltas: f64,
 }
 
 /// Lifetime manager of one device: decides at each epoch which schemes (such as compression) run and whether writes are
@@ -317,11 +326,11 @@ impl LifetimeController {
             "one observation per scheme"
         );
         self.record_history(epoch, now, counters);
+        (self.last_decision_ns_or_writes, self.counters_at_decision) = (now, counters.clone());
         let left = self.options.target_epochs().saturating_sub(epoch);
         self.decision = self.decide_epoch(epoch_write_budget_bytes(counters.remaining_endurance_bytes, left));
         self.set_throttle(epoch * self.epoch_length_ns_or_writes, counters.activity.flash_bytes);
         self.last_decided_epoch = Some(epoch);
-        (self.last_decision_ns_or_writes, self.counters_at_decision) = (now, counters.clone());
         Some(self.decision)
     }
 
@@ -413,7 +422,7 @@ impl LifetimeController {
                 _ => combined_estimate(
                     &estimates[group.clone()],
                     self.options.schemes[group.start].energy_overhead_in_program_energies
-                        / self.programs_credited_per_saved_page(self.options.schemes[group.start].kind),
+                        / self.programs_credited_per_saved_page(),
                 ),
             })
             .collect();
@@ -451,19 +460,26 @@ impl LifetimeController {
     fn scheme_estimate(&self, at: usize) -> SchemeEstimate {
         let (scheme, shares) = (&self.options.schemes[at], &self.written_share_estimates[at]);
         let overhead = scheme.energy_overhead_in_program_energies * shares.examined_share_of_offered_bytes();
+        let programs = self.programs_credited_per_saved_page();
+        let programs_without_scheme = match scheme.kind {
+            MechanismKind::Delta => {
+                programs_with_freed_spare_space(programs, self.counters_at_decision.spare_share_of_deltas)
+            }
+            _ => programs,
+        };
+        let written_share = shares.written_share_of_offered_bytes(programs).unwrap_or(1.0);
         SchemeEstimate::new(
-            shares.written_share_of_offered_bytes().unwrap_or(1.0),
-            overhead / self.programs_credited_per_saved_page(scheme.kind),
+            written_share * programs / programs_without_scheme,
+            overhead / programs_without_scheme,
         )
     }
 
-    /// Returns how many page programs the decision credits to a lifetime scheme of kind `kind` per page write that it
-    /// saves. In the paper's algorithm this is 1. Without a target lifetime, GC copies that the page would have caused
-    /// are added, as measured in the last epochs; not for delta encoding, because GC copies deltas in addition to their
-    /// bases.
-    fn programs_credited_per_saved_page(&self, kind: MechanismKind) -> f64 {
+    /// Returns how many page programs the decision credits to a lifetime scheme per page write that it saves. In the
+    /// paper's algorithm this is 1. Without a target lifetime, GC copies that the page would have caused are added, as
+    /// measured in the last epochs.
+    fn programs_credited_per_saved_page(&self) -> f64 {
         match self.options.scheme_selection_rule {
-            SchemeSelectionRule::SavesWritesAndEnergy if kind != MechanismKind::Delta => {
+            SchemeSelectionRule::SavesWritesAndEnergy => {
                 self.flash_bytes_per_stored_byte.average().map_or(1.0, |programs| programs.max(1.0))
             }
             _ => 1.0,

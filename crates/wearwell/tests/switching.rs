@@ -204,7 +204,7 @@ impl Drive {
                 activity: WriteActivity::default(),
                 remaining_endurance_bytes: 0,
                 scheme_byte_counts: schemes,
-                spare_share_of_deltas: 0.0,
+                spare_share_of_deltas: ftl.spare_share_of_deltas(),
             };
             let decided = lifetime.advance_to(ftl.stats().host_page_writes, &counters);
             assert!(decided.is_some(), "an epoch has as many writes as it is long");

@@ -356,9 +356,10 @@ fn programs_with_deltas_always_and_switched(delta: f64, settings: &[&str]) -> [u
 }
 
 /// Deltas of four fifths of a page save hardly any space and keep their old base versions valid. So on a drive in use,
-/// delta encoding that always runs costs programs, if `delta.max_ratio` does not bound the size of deltas.
+/// delta encoding that always runs costs programs, if `delta.max_ratio` does not bound the size of deltas. Its estimated
+/// cost is near that of whole pages, so it is switched off in some epochs only.
 #[test]
-fn a_mechanism_that_costs_programs_is_switched_off() {
+fn a_mechanism_that_costs_programs_is_switched_off_in_some_epochs() {
     let [always, best] = programs_with_deltas_always_and_switched(0.8, &["delta.max_ratio=1"]);
     assert!(best as f64 <= 0.95 * always as f64, "{best} switched, {always} always");
 }

@@ -406,7 +406,8 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key_or_section(
         "gc.metadata_share",
         |_, chosen| matches!(chosen.parts.gc.metadata_gc, MetadataGcRule::WhenAllPagesInvalid { .. }),
-        "gc.metadata is when-empty, as on geckoftl and wearwell",
+        "gc.metadata is when-empty: on the design geckoftl unless gc.metadata is greedy, on other designs with a map on \
+         flash only if it is set",
     ),
     rule_for_key_or_section(
         "mapping.cached_nodes",
@@ -414,7 +415,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
             let MappingPart::Cached(map) = chosen.parts.mapping else { return false };
             matches!(map.directory, DirectoryLocation::Tree { .. })
         },
-        "mapping.directory is tree, as on u-ftl",
+        "mapping.directory is tree: on the designs u-ftl and ib-ftl, or if it is set",
     ),
     rule_for_key_or_section(
         "validity.batch",
@@ -876,5 +877,53 @@ impl Config {
             effect_condition,
             is_ignored_by_all_designs: by_all,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the names of all designs.
+    fn design_names() -> impl Iterator<Item = &'static str> {
+        wearwell::design::ALL.iter().map(|design| design.name)
+    }
+
+    /// Returns the designs that the condition in words names after ": on the design", ", on the design" or their
+    /// plurals; empty if it names none there.
+    fn designs_named_by(condition: &str) -> Vec<&str> {
+        let lists = [": on the design", ", on the design"].map(|words| condition.split(words).skip(1));
+        let lists = lists.into_iter().flatten();
+        let words = lists.flat_map(|list| {
+            let names = list.strip_prefix("s ").unwrap_or(list);
+            let end = names.find([';', ':']).unwrap_or(names.len());
+            names[..end]
+                .split([' ', ','])
+                .take_while(|word| !["unless", "with", "without", "if"].contains(word))
+        });
+        let designs = design_names().collect::<Vec<_>>();
+        words.filter(|word| designs.contains(word)).collect()
+    }
+
+    /// Bug: the condition of `gc.metadata_share` named a design on which the key has no effect.
+    #[test]
+    fn a_condition_names_the_designs_on_which_a_setting_has_an_effect_by_default() {
+        let config = Config::default();
+        let mut checked_rules = 0;
+        for SettingEffectRule { key_or_section, is_used, effect_condition, .. } in SETTING_EFFECT_RULES {
+            let named = designs_named_by(effect_condition);
+            checked_rules += usize::from(!named.is_empty());
+            for design in design_names().filter(|_| !named.is_empty()) {
+                let parts = config.parts_on_default_device(design).unwrap();
+                let is_kept_by_rule = is_used(&config, &DesignWithParts { design, parts });
+                if named.contains(&design) {
+                    assert!(is_kept_by_rule, "{key_or_section} on {design}: {effect_condition}");
+                } else if is_kept_by_rule {
+                    let ignored = config.ignored_setting_of_key(key_or_section, &[design.to_owned()]);
+                    assert!(ignored.is_some(), "{key_or_section} on {design}: {effect_condition}");
+                }
+            }
+        }
+        assert!(checked_rules > 10, "only {checked_rules} conditions name designs");
     }
 }

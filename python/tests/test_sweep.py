@@ -324,6 +324,32 @@ print(sweep.partial, len(sweep), [str(one.message) for one in caught])
     assert f"interrupted: {count} of 200 runs are done" in warned
 
 
+def test_ctrl_c_in_a_run_of_this_process_ends_the_sweep() -> None:
+    """It ended one run only: the sweep went on, returned this run as a partial row, and was not partial itself."""
+    script = """
+import signal
+import wearwell as ww
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Here(ww.Executor):
+    def run(self, tasks):
+        for number, task in enumerate(tasks):
+            print("began", number, flush=True)
+            yield number, ww.Outcome.of(ww.run_task(task))
+
+load = ww.Trace.workload("uniform:pages=200000,requests=200000000,write=1.0")
+sweep = ww.sweep(load, precondition="none", requests=[1000, 200_000_000], seed=[1, 2], executor=Here(), progress=False)
+print(sweep.partial, [row["partial"] for row in sweep.rows])
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(3)] == [f"began {number}\n" for number in range(3)]
+    time.sleep(1.0)  # The third run, of minutes, is in the engine then.
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert output == "True [False, False]\n"
+
+
 def test_the_folder_is_that_of_ablate(command: Command, tmp_path: Path) -> None:
     done = command("ablate", "--workload", TINY, "--parts", "dedup", "--resume", str(tmp_path), "--quiet")
     assert done.returncode == 0, done.stderr

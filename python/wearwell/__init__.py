@@ -22,6 +22,7 @@ from ._result import PartialResultWarning, Result
 from ._run import replay
 from ._sweep import Sweep, sweep
 from ._trace import Trace
+from ._worker import run_task
 
 __all__ = [
     "Blocks",
@@ -50,5 +51,6 @@ __all__ = [
     "life",
     "profile",
     "replay",
+    "run_task",
     "sweep",
 ]

@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 
     @classmethod
     def of(cls, answer: Mapping[str, str]) -> Outcome:
-        """Returns the outcome that a worker answered with (`_worker.run_task`)."""
+        """Returns the outcome that a worker answered with (`run_task`)."""
         return cls(answer.get("record"), answer.get("error"))
 
 

@@ -13,10 +13,11 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _native
+from ._executors import Task
 from ._native import Configuration, WearwellError
 from ._trace import Trace
 
@@ -27,17 +28,26 @@ class TaskRunner:
     def __init__(self) -> None:
         self._traces: dict[str, Trace] = {}
 
-    def run(self, task: Mapping[str, Any]) -> dict[str, str]:
-        """Runs a task and stores its record. Returns the record, or an error message if the run failed."""
+    def run(
+        self, task: Mapping[str, Any], progress: Callable[[str, int, int], object] | None = None
+    ) -> dict[str, str]:
+        """Runs a task and stores its record. Returns the record, or an error message if the run failed.
+
+        Ctrl-C ends the run and raises `KeyboardInterrupt`, as does a `KeyboardInterrupt` of `progress`.
+        """
         try:
             trace = self._trace(task["trace"])
             configuration = Configuration(task["settings"], task["config"])
-            record = trace._input.replay(configuration, task["design"])
+            record = trace._input.replay(configuration, task["design"], progress)
             _native.store_run(task["store"], task["key"], record)
+        except KeyboardInterrupt:
+            raise
         except WearwellError as error:
             return {"error": str(error)}
         except BaseException as error:  # A panic of the engine is not an Exception.
             return {"error": f"{type(error).__name__}: {error}"}
+        if json.loads(record).get("partial_reason") == "interrupted":
+            raise KeyboardInterrupt  # The engine has taken it for the end of this run, and it is that of the sweep.
         return {"record": record}
 
     def _trace(self, description: dict[str, Any]) -> Trace:
@@ -51,8 +61,12 @@ class TaskRunner:
 _RUNS = TaskRunner()
 
 
-def run_task(task: Mapping[str, Any]) -> dict[str, str]:
-    """Runs a task in a worker of a cluster, which another program started. The surveys of traces are kept for later tasks."""
+def run_task(task: Task) -> dict[str, str]:
+    """Runs a task of a sweep in this process, for the workers of executors of one's own.
+
+    A complete record is stored in the folder of the sweep. Returns the record or an error message; `Outcome.of` makes the
+    outcome of it. What is known of a trace is kept for later tasks. Ctrl-C ends the run and raises `KeyboardInterrupt`.
+    """
     return _RUNS.run(task)
 
 

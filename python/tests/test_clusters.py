@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,36 @@ def test_a_cluster_of_dask_is_used_and_left_open(tmp_path: Path) -> None:
             ww.DaskExecutor(cluster, jobs=2)
     with pytest.raises(ww.WearwellError, match="cluster is 5: give a distributed.Client"):
         ww.DaskExecutor(5)
+
+
+def test_an_interrupted_sweep_on_dask_leaves_no_run_behind(dask: Any, tmp_path: Path) -> None:
+    """Its runs went on in the workers, which did nothing else until they ended."""
+
+    def runs_at_work() -> int:
+        return sum(dask.run(lambda dask_worker: dask_worker.state.executing_count).values())
+
+    class Interrupted(ww.Executor):
+        def run(self, tasks: Sequence[ww.Task]) -> Iterator[tuple[int, ww.Outcome]]:
+            with closing(ww.DaskExecutor(dask).run(tasks)) as outcomes:  # type: ignore[type-var]
+                yield next(outcomes)
+                assert wait_for(lambda: runs_at_work() == 2), "two runs of minutes have begun"
+                raise KeyboardInterrupt
+
+    pids = dask.run(os.getpid)
+    with pytest.warns(ww.PartialResultWarning, match="the sweep was interrupted: 1 of 4 runs"):
+        found = ww.sweep(
+            ww.Trace.workload("uniform:pages=200000,requests=200000000,write=1.0"),
+            precondition="none",
+            requests=[1000, 200_000_000, 199_999_999, 199_999_998],
+            executor=Interrupted(),
+            store=tmp_path / "store",
+            progress=False,
+        )
+    assert (len(found), found.errors, found.partial) == (1, [], True)
+    assert wait_for(lambda: runs_at_work() == 0, 10.0), "a run goes on"
+    assert dask.run(os.getpid) == pids, "the workers are the same, with what others have in them"
+    assert len(list((tmp_path / "store").glob("*.json"))) == 1
+    assert not sweep(tmp_path / "next", ww.DaskExecutor(dask), requests=1000).errors
 
 
 def test_an_error_of_a_run_on_dask_is_a_row(dask: Any, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class DaskExecutor(Executor):
 
     `cluster` is a `distributed.Client`, a cluster of Dask such as a `LocalCluster`, the address of a scheduler
     (`tcp://host:8786`), or `None` for a cluster of `jobs` processes on this machine that lives as long as the sweep. Give each
-    worker one thread: a run uses one core.
+    worker one thread: a run uses one core. When the sweep ends early, as by Ctrl-C, the workers end its runs within a moment.
     """
 
     def __init__(self, cluster: Any = None, jobs: int | None = None) -> None:
@@ -74,7 +74,7 @@ class DaskExecutor(Executor):
         is_given = isinstance(self._cluster, self._distributed.Client)
         client = self._cluster if is_given else self._connect_client()
         # Not pure: what ran before and failed is run again.
-        futures = {client.submit(_worker.run_task, task, pure=False): number for number, task in enumerate(tasks)}
+        futures = {client.submit(_run_task_on_dask, task, pure=False): number for number, task in enumerate(tasks)}
         try:
             for future in self._distributed.as_completed(list(futures)):
                 yield futures[future], self._outcome_of(future)
@@ -93,6 +93,27 @@ class DaskExecutor(Executor):
         if error is None:
             return Outcome.of(future.result())
         return Outcome(None, f"{type(error).__name__}: {error}")
+
+
+def _run_task_on_dask(task: Task) -> dict[str, str]:
+    """Runs a task in a worker of Dask, and ends the run when its future is cancelled: Dask cannot end the thread of a task."""
+    distributed = _import_package("distributed", "dask")
+    try:
+        worker = distributed.get_worker()
+        key = worker.get_current_task()
+    except (ValueError, KeyError):  # A worker with a pool of processes: they do not know whether a task is cancelled.
+        return _worker.run_task(task)
+
+    def end_if_cancelled(*_: object) -> None:
+        state = worker.state.tasks.get(key)
+        if state is None or state.state == "cancelled":
+            raise KeyboardInterrupt
+
+    try:
+        return _worker.run_task(task, end_if_cancelled)
+    except KeyboardInterrupt:
+        # Dask would end the worker. If somebody waits for the task again meanwhile, this begins it again.
+        raise distributed.Reschedule from None
 
 
 class SlurmExecutor(Executor):

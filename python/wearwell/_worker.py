@@ -21,6 +21,8 @@ from ._executors import Task
 from ._native import Configuration, WearwellError
 from ._trace import Trace
 
+Progress = Callable[[str, int, int], object]
+
 
 class TaskRunner:
     """Runs tasks. Extent and checksum of a trace are kept for later tasks, so that it is scanned only once."""
@@ -28,9 +30,7 @@ class TaskRunner:
     def __init__(self) -> None:
         self._traces: dict[str, Trace] = {}
 
-    def run(
-        self, task: Mapping[str, Any], progress: Callable[[str, int, int], object] | None = None
-    ) -> dict[str, str]:
+    def run(self, task: Mapping[str, Any], progress: Progress | None = None) -> dict[str, str]:
         """Runs a task and stores its record. Returns the record, or an error message if the run failed.
 
         Ctrl-C ends the run and raises `KeyboardInterrupt`, as does a `KeyboardInterrupt` of `progress`.
@@ -61,13 +61,14 @@ class TaskRunner:
 _RUNS = TaskRunner()
 
 
-def run_task(task: Task) -> dict[str, str]:
+def run_task(task: Task, progress: Progress | None = None) -> dict[str, str]:
     """Runs a task of a sweep in this process, for the workers of executors of one's own.
 
     A complete record is stored in the folder of the sweep. Returns the record or an error message; `Outcome.of` makes the
-    outcome of it. What is known of a trace is kept for later tasks. Ctrl-C ends the run and raises `KeyboardInterrupt`.
+    outcome of it. What is known of a trace is kept for later tasks. Ctrl-C ends the run and raises `KeyboardInterrupt`;
+    so does `progress`, which is called as that of `replay`, if it raises one.
     """
-    return _RUNS.run(task)
+    return _RUNS.run(task, progress)
 
 
 def main() -> None:

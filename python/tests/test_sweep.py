@@ -169,6 +169,21 @@ def test_a_point_that_fails_is_a_row_with_its_message() -> None:
     assert sweep.errors == [bad["error"]]
 
 
+@pytest.mark.parametrize(
+    ("mistake", "sentence"),
+    [
+        ({"config": "missing.toml"}, "missing.toml"),
+        ({"settings": {"gc.polcy": "fifo"}}, "polcy"),
+        ({"timing": "evnt"}, "evnt"),
+        ({"over_provisioning": [8.0, 9.0]}, "over_provisioning"),
+    ],
+)
+def test_a_mistake_in_all_points_is_an_error(mistake: dict[str, Any], sentence: str) -> None:
+    """The sweep ran nothing, and returned a table of nothing but failures, without a word."""
+    with pytest.raises(ww.WearwellError, match=sentence):
+        ww.sweep(ww.Trace.workload(TINY), seed=[1, 2], jobs=1, progress=False, **mistake)
+
+
 def test_the_processes_of_a_sweep_write_nothing_to_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     ww.sweep(ww.Trace.workload(TINY), seed=[1, 2], jobs=2, progress=False)
     assert capfd.readouterr() == ("", "")

@@ -65,7 +65,7 @@ def sweep(
     how many there are. Ctrl-C ends the current runs and returns the finished ones.
 
     Raises `WearwellError` for errors that concern all runs: an unknown executor, a trace that cannot be opened, a setting
-    that none of the runs uses.
+    that none of the runs uses, a configuration that is refused in every run.
     """
     chosen = executor_of(executor, jobs)
     folder_of_results = path_text("store", store)
@@ -303,7 +303,11 @@ def _outcomes(executor: Executor, tasks: Sequence[Task]) -> Generator[tuple[int,
 
 
 def _assign_stored_runs(points: list[_SweepPoint], store: Path) -> dict[str, list[_SweepPoint]]:
-    """Assigns stored runs to their points. Returns the points without one by key; points with the same run share a key."""
+    """Assigns stored runs to their points. Returns the points without one by key; points with the same run share a key.
+
+    Raises the error of the first point if all are refused.
+    """
+    refusals: list[WearwellError] = []
     points_to_run: dict[str, list[_SweepPoint]] = {}
     outcomes_by_key: dict[str, Outcome | None] = {}
     for point in points:
@@ -311,6 +315,7 @@ def _assign_stored_runs(points: list[_SweepPoint], store: Path) -> dict[str, lis
             point.key = point.run.trace._input.stored_run_key(point.run.configuration(), point.run.design.name)
         except WearwellError as error:
             point.outcome = Outcome(None, str(error))
+            refusals.append(error)
             continue
         if point.key not in outcomes_by_key:
             record = _native.stored_run(store, point.key)
@@ -318,6 +323,8 @@ def _assign_stored_runs(points: list[_SweepPoint], store: Path) -> dict[str, lis
         point.outcome = outcomes_by_key[point.key]
         if point.outcome is None:
             points_to_run.setdefault(point.key, []).append(point)
+    if len(refusals) == len(points):
+        raise refusals[0]
     return points_to_run
 
 

@@ -159,6 +159,27 @@ def test_a_row_says_where_it_comes_from() -> None:
     )
 
 
+def test_a_row_names_no_value_that_another_overrides() -> None:
+    """Rows of one and the same run had the labels of two drives."""
+    sweep = ww.sweep(
+        ww.Trace.workload(TINY),
+        drive=[ww.Drive(over_provisioning=share, endurance_cycles=500) for share in (0.07, 0.28)],
+        design=ww.Design("page-map", settings={"gc.policy": "fifo", "device.endurance_cycles": 300}),
+        over_provisioning=[None, 0.1],  # type: ignore[list-item]
+        settings={"gc.policy": ["greedy", "fifo"], "replay.seed": 3},
+        seed=[1, 2],
+        jobs=2,
+        progress=False,
+    )
+    assert {row["design"] for row in sweep.rows} == {"page-map device.endurance_cycles=300"}
+    assert {row["seed"] for row in sweep.rows} == {3}, "the one of settings counts"
+    found = {(row["drive"], round(row["device.over_provisioning"], 2)) for row in sweep.rows}
+    assert found == {("auto over_provisioning=0.07", 0.07), ("auto over_provisioning=0.28", 0.28), ("auto", 0.1)}
+    preset = {"device.preset": "lab-8g"}
+    other = ww.sweep(ww.Trace.workload(TINY), "lab-64g", precondition="none", settings=preset, jobs=1, progress=False)
+    assert other.rows[0]["drive"] == "lab-8g"
+
+
 def test_a_point_that_fails_is_a_row_with_its_message() -> None:
     sweep = ww.sweep(ww.Trace.workload(TINY), over_provisioning=[0.15, 9.0], jobs=1, progress=False)
     good, bad = sweep.to_pandas().to_dict("records")

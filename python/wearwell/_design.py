@@ -20,8 +20,8 @@ def _content_names(content: Any) -> list[str]:
 class Design:
     """A design of a flash translation layer: a named design (`Design.names()`), with exchanged parts and with settings.
 
-    `content` lists all content mechanisms (recycle, remap, dedup, delta, compress; an empty list for none). `map` is flat,
-    cached or lazy. The other arguments are the keys of `[parts]` in docs/configuration.md. `settings` has dotted keys:
+    `content` lists all content mechanisms (recycle, remap, dedup, delta, compress, silent; an empty list for none). `map` is
+    flat, cached or lazy. The other arguments are the keys of `[parts]` in docs/configuration.md. `settings` has dotted keys:
     `{"gc.policy": "fifo"}`. The `repr` of a design is the configuration file with which the command line runs it.
 
     Names, keys and values are checked at once. Whether the parts can be combined, and whether each setting has an effect,
@@ -79,7 +79,11 @@ class Design:
     @property
     def label(self) -> str:
         """Name and settings of the design, to distinguish it from others in tables."""
-        return " ".join([self.name, *self.settings()])
+        return self._label_under({})
+
+    def _label_under(self, overriding: Mapping[str, str]) -> str:
+        """Returns the label without the settings that others override, which are given by dotted key."""
+        return " ".join([self.name, *(setting(key, value) for key, value in self.values.items() if key not in overriding)])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Design) and (other.name, other.settings()) == (self.name, self.settings())

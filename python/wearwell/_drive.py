@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from ._native import Configuration, WearwellError, devices, unknown_name
@@ -88,7 +89,13 @@ class Drive:
     @property
     def label(self) -> str:
         """Preset and replaced figures of the drive, to distinguish it from others in tables."""
-        return " ".join([self.preset or "auto", *(f"{key}={value}" for key, value in self.values.items())])
+        return self._label_under({})
+
+    def _label_under(self, overriding: Mapping[str, str]) -> str:
+        """Returns the label without the figures that other settings override, which are given by dotted key."""
+        preset = overriding.get("device.preset", self.preset or "auto").strip('"')
+        figures = [f"{key}={value}" for key, value in self.values.items() if f"device.{key}" not in overriding]
+        return " ".join([preset, *figures])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Drive) and other.settings() == self.settings()

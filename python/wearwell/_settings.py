@@ -31,6 +31,11 @@ def setting(key: str, value: Value) -> str:
     return f"{key}={_toml_of(key, value)}"
 
 
+def values_by_key(settings: Iterable[str]) -> dict[str, str]:
+    """Returns the values of settings in the notation of the command line, by key; the last of a key is the one that counts."""
+    return {key.strip(): value.strip() for key, _, value in (setting.partition("=") for setting in settings)}
+
+
 def items_of(settings: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
     """Returns keys and values of the argument `settings`."""
     if settings is None:

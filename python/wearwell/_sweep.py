@@ -25,7 +25,7 @@ from ._executors import Executor, Outcome, Task, executor_of
 from ._native import WearwellError
 from ._result import PartialResultWarning, Result
 from ._run import Run, larger_drive_bytes, settings_of_keywords
-from ._settings import Value, items_of, path_text, without_numpy
+from ._settings import Value, items_of, path_text, values_by_key, without_numpy
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -123,6 +123,11 @@ def _combinations(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> I
         )
 
 
+def _is_overridden(keyword: str, value: Any, settings: Mapping[str, Any]) -> bool:
+    """Whether `settings` have the key of a keyword, too: of the two values theirs is the one that counts."""
+    return not settings.keys().isdisjoint(values_by_key(settings_of_keywords(**{keyword: value})))
+
+
 @dataclass
 class _SweepPoint:
     """One combination of a sweep: the arguments of its run and its outcome."""
@@ -145,7 +150,19 @@ class _SweepPoint:
         config: str | os.PathLike[str] | None,
     ) -> _SweepPoint:
         sweep_settings = settings_of_keywords(**values.keywords, settings=values.settings)
-        return cls(Run.of(trace, drive, design, sweep_settings, config), sweep_settings, values.varied_values)
+        varied_values = {
+            name: value
+            for name, value in values.varied_values.items()
+            if name in values.settings or not _is_overridden(name, value, values.settings)
+        }
+        return cls(Run.of(trace, drive, design, sweep_settings, config), sweep_settings, varied_values)
+
+    def inputs(self) -> dict[str, str]:
+        """Returns trace, drive and design of the run as its row names them: without settings that others override."""
+        trace, drive, design = self.run.trace, self.run.drive, self.run.design
+        of_sweep = values_by_key(self.sweep_settings)
+        of_others = values_by_key(design.settings()) | of_sweep
+        return {"trace": trace.name, "drive": drive._label_under(of_others), "design": design._label_under(of_sweep)}
 
     def variant(self) -> str:
         """Returns the settings that distinguish the run from others of the sweep, joined by blanks."""
@@ -155,11 +172,10 @@ class _SweepPoint:
 
     def row(self, scale_to: int | None) -> dict[str, Any]:
         """Returns the row of the run in tables: what distinguishes the run, its error, its key, and its figures."""
-        named = {"trace": self.run.trace.name, "drive": self.run.drive.label, "design": self.run.design.label}
         result = self.result(scale_to)
         figures = {} if result is None else result.to_row()
         error = None if self.outcome is None else self.outcome.error
-        mine = {**named, **self.varied_values, "error": error, "key": self.key}
+        mine = {**self.inputs(), **self.varied_values, "error": error, "key": self.key}
         return {**mine, **{name: value for name, value in figures.items() if name not in mine}}
 
     def result(self, scale_to: int | None) -> Result | None:
@@ -369,7 +385,7 @@ def _owners_by_setting_key(point: _SweepPoint) -> dict[str, str]:
     drive, design = point.run.drive, point.run.design
     given = [(f"drive {drive.label}", drive.settings()), (f"design {design.label}", design.settings()), ("", point.sweep_settings)]
     # The last setting of a key is the one that counts.
-    return {setting.partition("=")[0].strip(): owner for owner, settings in given for setting in settings}
+    return {key: owner for owner, settings in given for key in values_by_key(settings)}
 
 
 def _as_list(value: Any) -> list[Any]:

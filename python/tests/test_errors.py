@@ -318,6 +318,36 @@ def test_an_argument_that_cannot_be_is_refused_with_advice(sentence: str, call: 
         call()
 
 
+BOOLEANS: dict[str, Callable[[Any], object]] = {
+    "skip_bad_lines": lambda value: ww.Trace(PGBENCH, skip_bad_lines=value),
+    "bytes": lambda value: ww.Trace(PGBENCH, bytes=value),
+    "without_sidecars": lambda value: ww.Trace(PGBENCH, without_sidecars=value),
+    "empty": lambda value: ww.life(LOAD, empty=value),
+    "files": lambda value: ww.profile(PGBENCH, files=value),
+    "run": lambda value: ww.profile(LOAD, run=value),
+    "relocate": lambda value: ww.Device().remap(0, 1, relocate=value),
+    "progress": lambda value: ww.sweep(LOAD, progress=value, executor=Refusing()),
+}
+
+
+@pytest.mark.parametrize("name", BOOLEANS)
+@pytest.mark.parametrize("value", ["no", 1, 0, None])
+def test_a_truth_value_that_is_none_is_refused_with_its_name(name: str, value: Any) -> None:
+    """Some were taken for true, some raised a TypeError, and some errors asked for a text."""
+    with pytest.raises(ww.WearwellError, match=f"^{name} is {value!r}: give True or False"):
+        BOOLEANS[name](value)
+
+
+def test_truth_values_of_numpy_are_arguments() -> None:
+    """Some were refused because they are no `bool`."""
+    true: Any = numpy.True_
+    assert "without_sidecars=True" in repr(ww.Trace(PGBENCH, without_sidecars=true))
+    device = ww.Device()
+    device.write(1, "page")
+    device.remap(0, 1, relocate=true)
+    assert device.read(1)[:1] == b"\0" and device.read(0)[:4] == b"page"
+
+
 def test_settings_of_a_design_are_checked_with_those_of_the_run() -> None:
     # A design was refused because of settings that the run gives it, and a sweep ignored settings of designs.
     gecko = ww.Design(settings={"gecko.size_ratio": 3})

@@ -13,7 +13,17 @@ from ._design import Design
 from ._drive import Drive
 from ._native import Configuration, WearwellError
 from ._policy import VictimPolicy, native_choice, refuse_two_policies
-from ._settings import Value, checked_integer, checked_text, items_of, path_text, refuse_ignored, refuse_surrogates, setting
+from ._settings import (
+    Value,
+    checked_bool,
+    checked_integer,
+    checked_text,
+    items_of,
+    path_text,
+    refuse_ignored,
+    refuse_surrogates,
+    setting,
+)
 
 CutOutcome: TypeAlias = Literal["before", "torn", "after"]
 """Outcome of a power cut for the operation that it interrupts: not done, a torn page or block, or fully done."""
@@ -128,7 +138,7 @@ class Device:
 
     def remap(self, target: int, source: int, pages: int = 1, *, relocate: bool = False) -> None:
         """Gives `target` the content of `source`, by a map update if the design supports it. `relocate` unmaps `source`."""
-        self._native.remap(target, source, pages, relocate)
+        self._native.remap(target, source, pages, checked_bool("relocate", relocate))
 
     def flush(self) -> None:
         """Makes all writes durable."""

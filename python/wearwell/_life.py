@@ -18,7 +18,16 @@ from ._native import Configuration, WearwellError
 from ._records import LifeRecord
 from ._result import PartialResultWarning
 from ._run import Run, larger_drive_bytes, settings_of_keywords
-from ._settings import JOBS_MAX, Value, checked_integer, checked_number, checked_text, refuse_ignored, require_callable
+from ._settings import (
+    JOBS_MAX,
+    Value,
+    checked_bool,
+    checked_integer,
+    checked_number,
+    checked_text,
+    refuse_ignored,
+    require_callable,
+)
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -69,6 +78,7 @@ def life(
     Raises `WearwellError` with the error message of the command line.
     """
     checked_text("leveling", leveling)
+    empty = checked_bool("empty", empty)
     require_callable(progress)
     seeds, jobs = checked_integer("seeds", seeds, 1, _SEEDS_MAX), checked_integer("jobs", jobs, 1, JOBS_MAX)
     scale_to = larger_drive_bytes(scale_to)

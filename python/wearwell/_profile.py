@@ -15,7 +15,16 @@ from ._drive import Drive
 from ._native import Configuration, Input, WearwellError
 from ._records import Profile
 from ._result import PartialResultWarning
-from ._settings import Value, checked_integer, displayed_path, items_of, path_text, require_callable, setting
+from ._settings import (
+    Value,
+    checked_bool,
+    checked_integer,
+    displayed_path,
+    items_of,
+    path_text,
+    require_callable,
+    setting,
+)
 from ._trace import Trace, refuse_stream
 
 if TYPE_CHECKING:
@@ -56,6 +65,7 @@ def profile(
     Raises `WearwellError` with the error message of the command line.
     """
     require_callable(progress)
+    files, run = checked_bool("files", files), checked_bool("run", run)
     sample = checked_integer("sample", sample, 1, _SAMPLE_MAX)
     configuration = _configuration_of_runs(run, drive, settings, config)
     if run and against is not None:

@@ -92,6 +92,14 @@ def checked_text(name: str, value: Any) -> str:
     raise WearwellError(f"{name} is {value!r}: give a text")
 
 
+def checked_bool(name: str, value: Any) -> bool:
+    """Returns an argument that is a truth value, perhaps one of NumPy."""
+    value = without_numpy(value)
+    if isinstance(value, bool):
+        return value
+    raise WearwellError(f"{name} is {value!r}: give True or False")
+
+
 def require_callable(progress: Any) -> None:
     """Raises an error if the argument `progress` cannot be called."""
     if progress is not None and not callable(progress):

@@ -25,7 +25,7 @@ from ._executors import Executor, Outcome, Task, executor_of
 from ._native import WearwellError
 from ._result import PartialResultWarning, Result
 from ._run import Run, larger_drive_bytes, settings_of_keywords
-from ._settings import Value, items_of, path_text, values_by_key, without_numpy
+from ._settings import Value, checked_bool, items_of, path_text, values_by_key, without_numpy
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def sweep(
     chosen = executor_of(executor, jobs)
     folder_of_results = path_text("store", store)
     scale_to = larger_drive_bytes(scale_to)
+    teller = _ProgressPrinter(checked_bool("progress", progress))
     keywords = {
         "over_provisioning": over_provisioning,
         "precondition": precondition,
@@ -93,7 +94,6 @@ def sweep(
             "the sweep has no run, because a list is empty (trace, drive, design, a keyword such as seed, or a value "
             "of settings): give each at least one value"
         )
-    teller = _ProgressPrinter(progress)
     for note in _refuse_or_list_ignored_settings(points):
         teller.print_line(f"wearwell: note: {note}")
     if folder_of_results is not None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ._native import Input, WearwellError, write_trace
-from ._settings import checked_integer, checked_number, checked_text, displayed_path, refuse_surrogates
+from ._settings import checked_bool, checked_integer, checked_number, checked_text, displayed_path, refuse_surrogates
 
 _PATH_TYPES = (str, bytes, os.PathLike)
 _COLUMNS = ("time_us", "op", "offset_bytes", "length_bytes")
@@ -52,9 +52,9 @@ class Trace:
             "action": action,
             "time_unit": time_unit,
             "assume": assume,
-            "skip_bad_lines": skip_bad_lines or None,
-            "bytes": bytes or None,
-            "without_sidecars": without_sidecars or None,
+            "skip_bad_lines": checked_bool("skip_bad_lines", skip_bad_lines) or None,
+            "bytes": checked_bool("bytes", bytes) or None,
+            "without_sidecars": checked_bool("without_sidecars", without_sidecars) or None,
             "columns": columns,
         }
         options = {key: value for key, value in options.items() if value is not None}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+import polars
 import pytest
 import wearwell as ww
 from wearwell._native import Configuration
@@ -270,6 +271,29 @@ def test_a_value_of_a_table_that_cannot_be_is_refused_with_its_row(column: str, 
             ww.Trace(wrong)
 
 
+class NamesOnly:
+    """Has names of columns, but no columns."""
+
+    columns = list(EMPTY)
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        (polars.LazyFrame(EMPTY), r"a LazyFrame, which has no rows yet: give what its method collect\(\) returns"),
+        (numpy.zeros(3, [(name, int) for name in EMPTY]), "an array of NumPy: give a mapping from the names time_us, op,"),
+        (numpy.zeros((3, 4)), "an array of NumPy: give a mapping from the names"),
+        (NamesOnly(), r"<.*NamesOnly object at .*>: give the path of a trace, a Trace, or a table of requests"),
+        (list(EMPTY), r"\['time_us', .*\]: give the path of a trace, a Trace, or a table of requests"),
+    ],
+    ids=["lazy", "structured", "matrix", "names", "list"],
+)
+def test_what_looks_like_a_table_of_requests_is_refused_with_advice(table: Any, sentence: str) -> None:
+    """A TypeError or ValueError of the library was raised."""
+    with pytest.raises(ww.WearwellError, match=f"^a trace is {sentence}"):
+        ww.replay(table)
+
+
 WRONG: Any = 5
 """An argument of a wrong type."""
 SENTENCES: list[tuple[str, Callable[[], Any]]] = [
@@ -300,6 +324,7 @@ SENTENCES: list[tuple[str, Callable[[], Any]]] = [
     (r"^outcome is 5: give a text", lambda: ww.Device().power_cut(outcome=WRONG)),
     (r"^the text of a page is '.udcff', which cannot be written in UTF-8", lambda: ww.Device().write(0, "\udcff")),
     (r"^the column op of the table of requests is 5: give one value", lambda: ww.Trace({**EMPTY, "op": WRONG})),
+    (r"^the column op of the table of requests is array\(5\): give", lambda: ww.Trace({**EMPTY, "op": numpy.array(5)})),
     (r"^the column op of the table of requests is 'write': give", lambda: ww.Trace({**EMPTY, "op": "write"})),
     (r"^a trace is 5: give the path of a trace, a Trace, or a table", lambda: ww.replay(5)),
     (r"^executor is 5: give local, dask, slurm, or an object", lambda: ww.sweep(LOAD, executor=5)),  # type: ignore[arg-type]

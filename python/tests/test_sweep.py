@@ -592,3 +592,26 @@ def test_what_an_executor_yields_is_an_outcome_or_an_error(yielded: Any) -> None
 
     with pytest.raises(ww.WearwellError, match=r"^Own yielded .*: yield the index of a task and its Outcome"):
         ww.sweep(ww.Trace.workload(TINY), executor=Own(), progress=False)
+
+
+@pytest.mark.parametrize("record", ["garbage", "", "[]", '{"trace": 1}', 5])
+def test_a_record_of_an_executor_that_is_none_is_an_error(record: Any) -> None:
+    """The error was one of the parser of JSON, or a field that the record lacks."""
+
+    class Own(ww.Executor):
+        def run(self, tasks: Sequence[ww.Task]) -> Iterator[tuple[int, ww.Outcome]]:
+            yield 0, ww.Outcome(record, None)
+
+    with pytest.raises(ww.WearwellError, match=r"^Own yielded .* as the record of task 0: yield Outcome.of\(run_task\(task\)\)"):
+        ww.sweep(ww.Trace.workload(TINY), executor=Own(), progress=False)
+
+
+def test_an_executor_that_returns_nothing_is_an_error() -> None:
+    """A TypeError said that None is not iterable, without the name of the executor."""
+
+    class Own(ww.Executor):
+        def run(self, tasks: Sequence[ww.Task]) -> Any:
+            pass
+
+    with pytest.raises(ww.WearwellError, match="^the method run of Own returned None: yield the index of each task"):
+        ww.sweep(ww.Trace.workload(TINY), executor=Own(), progress=False)

@@ -7,6 +7,7 @@ combination that occurs twice, in one sweep or in several, runs once. `wearwell 
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import sys
 import tempfile
@@ -302,11 +303,25 @@ def _checked_outcome(yielded: Any, executor: Executor) -> tuple[int, Outcome]:
     """Returns what an executor has yielded. Raises an error if it is not the outcome of a task."""
     match yielded:
         case (int() as number, Outcome() as outcome) if (outcome.record is None) != (outcome.error is None):
+            if outcome.record is not None and not _is_record(outcome.record):
+                raise WearwellError(
+                    f"{type(executor).__name__} yielded {str(outcome.record)[:40]!r} as the record of task {number}: yield "
+                    "Outcome.of(run_task(task)), or an Outcome with an error message"
+                )
             return number, outcome
     raise WearwellError(
         f"{type(executor).__name__} yielded {yielded!r}: yield the index of a task and its Outcome, which has either a record or "
         "an error"
     )
+
+
+def _is_record(text: Any) -> bool:
+    """Whether a text has the form of the record of a run."""
+    try:
+        fields = json.loads(text)
+    except (TypeError, ValueError):
+        return False
+    return isinstance(fields, dict) and {"trace", "design", "config"} <= fields.keys()
 
 
 def _outcomes(executor: Executor, tasks: Sequence[Task]) -> Generator[tuple[int, Outcome], None, None]:
@@ -315,7 +330,12 @@ def _outcomes(executor: Executor, tasks: Sequence[Task]) -> Generator[tuple[int,
     An iterator that is not closed lives as long as the traceback of the exception that ended the sweep. Its runs go on
     meanwhile, and Python does not end before all runs of the sweep are done.
     """
-    yield from executor.run(tasks)
+    outcomes: Any = executor.run(tasks)
+    if not isinstance(outcomes, Iterable):
+        raise WearwellError(
+            f"the method run of {type(executor).__name__} returned {outcomes!r}: yield the index of each task and its Outcome"
+        )
+    yield from outcomes
 
 
 def _assign_stored_runs(points: list[_SweepPoint], store: Path) -> dict[str, list[_SweepPoint]]:

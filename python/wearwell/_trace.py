@@ -192,18 +192,8 @@ def refuse_stream(path: str) -> None:
 
 def _write_table(table: Any) -> tuple[_TableFile, int]:
     """Writes a table of requests to a temporary file in the native format; returns it and the number of requests."""
-    try:
-        names = _column_names(table)
-    except TypeError:
-        raise WearwellError(
-            f"a trace is {table!r}: give the path of a trace, a Trace, or a table of requests with the columns {', '.join(_COLUMNS)}"
-        ) from None
-    missing = [name for name in _COLUMNS if name not in names]
-    if missing:
-        raise WearwellError(
-            f"the table of requests has no column {missing[0]}: it needs {', '.join(_COLUMNS)}"
-        )
-    time_us, op, offset_bytes, length_bytes = (_column_values(name, table[name]) for name in _COLUMNS)
+    columns = zip(_COLUMNS, _columns_of(table), strict=True)
+    time_us, op, offset_bytes, length_bytes = (_column_values(name, column) for name, column in columns)
     if not len(time_us) == len(op) == len(offset_bytes) == len(length_bytes):
         raise WearwellError(
             "the columns of the table of requests have different lengths, "
@@ -230,6 +220,31 @@ def _refuse_first_wrong_value(
             checked_integer(f"{at}{name}", value, 0, (1 << 64) - 1)
 
 
+_NO_TABLES = {
+    "LazyFrame": "a LazyFrame, which has no rows yet: give what its method collect() returns",
+    "ndarray": f"an array of NumPy: give a mapping from the names {', '.join(_COLUMNS)} to its columns",
+}
+"""Types that look like a table of requests, with what is said about them."""
+
+
+def _columns_of(table: Any) -> list[Any]:
+    """Returns the columns of a table of requests, in the order of `_COLUMNS`."""
+    for kind in type(table).__mro__:
+        if kind.__name__ in _NO_TABLES:
+            raise WearwellError(f"a trace is {_NO_TABLES[kind.__name__]}")
+    try:
+        names = _column_names(table)
+        missing = [name for name in _COLUMNS if name not in names]
+        columns = [] if missing else [table[name] for name in _COLUMNS]
+    except Exception as error:  # Whatever an object raises that is no table.
+        raise WearwellError(
+            f"a trace is {table!r}: give the path of a trace, a Trace, or a table of requests with the columns {', '.join(_COLUMNS)}"
+        ) from error
+    if missing:
+        raise WearwellError(f"the table of requests has no column {missing[0]}: it needs {', '.join(_COLUMNS)}")
+    return columns
+
+
 def _column_names(table: Any) -> list[Any]:
     """Returns the names of the columns of a table of requests."""
     # In an Arrow table, `columns` has no names; they are in `column_names`.
@@ -238,9 +253,11 @@ def _column_names(table: Any) -> list[Any]:
 
 def _column_values(name: str, column: Any) -> list[Any]:
     """Returns the values of a column of a table of requests as a list."""
-    if isinstance(column, (str, bytes)) or not isinstance(column, Iterable):
-        raise WearwellError(f"the column {name} of the table of requests is {column!r}: give one value per request")
+    values = column
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(column, method):
-            return list(getattr(column, method)())
-    return list(column)
+            values = getattr(column, method)()
+            break
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise WearwellError(f"the column {name} of the table of requests is {column!r}: give one value per request")
+    return list(values)

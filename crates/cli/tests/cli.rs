@@ -1259,6 +1259,58 @@ fn a_setting_that_every_design_overrides_is_refused() {
     );
 }
 
+/// Bug: only the configuration without the varied values was checked. So a list that no run used was accepted, and a
+/// setting that one value of a list needed was refused.
+#[test]
+fn settings_are_checked_with_each_value_of_a_list() {
+    let load = ["compare", "--workload", "uniform:pages=1000,requests=100", "--designs", "page-map"];
+    let ignored =
+        ["--device", "lab-8g", "--set", "device.logical_pages=1000000", "--over-provisioning", "0.15,0.5"];
+    assert_refused(
+        EXIT_USAGE_ERROR,
+        &[&load[..], &ignored].concat(),
+        &["device.over_provisioning has no effect on page-map"],
+    );
+    let ignored = ["--gc-policy", "fifo,random", "--set", "gc.ties=newest"];
+    assert_refused(EXIT_USAGE_ERROR, &[&load[..], &ignored].concat(), &["gc.ties has no effect"]);
+    let used = ["--gc-policy", "d-choices,fifo", "--set", "gc.d=4"];
+    run_expecting_exit_status(EXIT_DONE, &[&load[..], &used].concat());
+}
+
+/// Bug: `life --leveling` silently replaced the settings of wear leveling.
+#[test]
+fn life_refuses_wear_settings_that_leveling_replaces() {
+    let life = ["life", "--workload", "uniform:pages=1000,requests=100", "--leveling", "static", "--set"];
+    for (setting, part) in [
+        ("wear.static_gap=5", "wear.static_gap has no effect, because --leveling"),
+        ("wear.dynamic=true", "wear.dynamic has no effect, because --leveling"),
+    ] {
+        assert_refused(EXIT_USAGE_ERROR, &[&life[..], &[setting]].concat(), &[part]);
+    }
+    let none = ["life", "--workload", "uniform:pages=1000,requests=100", "--leveling", "none"];
+    assert_refused(EXIT_USAGE_ERROR, &[&none[..], &["--set", "wear.scan=true"]].concat(), &["wear.scan"]);
+}
+
+/// Bug: requests later than the event engine can represent all arrived at the same time, without a word.
+#[test]
+fn a_run_ends_where_the_time_of_the_event_engine_ends() {
+    let run = |timing: &str| {
+        // A request in 10,000 s: 9.1 years are 28,800 requests.
+        let load = ["replay", "--workload", "zipf:pages=2000,requests=40000,write=1,rate=0.001", "--quiet"];
+        let scaled = ["--set", "replay.time_scale=10", "--timing", timing, "--json", "-"];
+        let output = wearwell(&[&load[..], &scaled].concat());
+        (output.status.code(), single_run_in(&stdout(&output)))
+    };
+    let (code, ended) = run("event");
+    assert_eq!(code, Some(EXIT_PARTIAL_RESULT));
+    let reason = ended["partial_reason"].as_str().unwrap();
+    assert!(reason.contains("the event engine represents 9.1 years"), "{reason}");
+    let writes = ended["host_page_writes"].as_u64().unwrap();
+    assert!((28_700..=28_900).contains(&writes), "{writes} writes in 9.1 years");
+    let (code, whole) = run("timeline");
+    assert_eq!((code, &whole["host_page_writes"]), (Some(EXIT_DONE), &Value::from(40_000)));
+}
+
 /// Bug: `--scale-to`, which scales lifetimes to another drive size, was accepted without effect in a run without times.
 #[test]
 fn scaling_a_lifetime_needs_a_run_with_times() {

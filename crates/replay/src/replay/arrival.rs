@@ -3,7 +3,7 @@
 
 use wearwell::Error;
 use wearwell::operation::{FlashOp, OpKind};
-use wearwell::timing::TimingEngine;
+use wearwell::timing::{MAX_ARRIVAL_NS, TimingEngine};
 use wearwell_config::{Arrival, ReplayConfig, WriteZeroesMode};
 use wearwell_trace::{Op, Request};
 
@@ -78,6 +78,18 @@ impl RequestClock {
             }
         };
         self.arrival_ns = self.arrival_ns.max(arrival_ns);
+    }
+
+    /// Returns whether a request of the batch might arrive later than the event engine can represent. `first_ns` is the
+    /// time in the trace of the first request of the run.
+    pub(super) fn may_leave_event_time(&self, batch: &[Request], first_ns: u64) -> bool {
+        let latest_trace_ns = batch.iter().map(|request| request.time_ns).max().unwrap_or(0);
+        let gaps_ns = latest_trace_ns.saturating_sub(self.latest_request_trace_ns.max(first_ns));
+        let wait_ns = match self.pace.arrival {
+            Arrival::Closed => 0,
+            Arrival::Auto | Arrival::Open | Arrival::Think => self.pace.scaled_time_ns(gaps_ns),
+        };
+        self.arrival_ns.max(self.last_completion_ns).saturating_add(wait_ns) > MAX_ARRIVAL_NS
     }
 
     /// Completes requests until fewer than `depth` requests are in flight. Returns the time, in nanoseconds, from which

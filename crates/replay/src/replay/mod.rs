@@ -50,7 +50,7 @@ use wearwell::nand::{RetainedPageFields, SimNand};
 use wearwell::stats::ControllerWorkCounts;
 use wearwell::timing::{ControllerWork, RequestKind, TimingEngine, TimingMode, TimingOptions};
 use wearwell::{Device, DeviceOptions, Error};
-use wearwell_config::{Arrival, ConfigError, Precondition};
+use wearwell_config::{Arrival, ConfigError, Mode, Precondition};
 use wearwell_trace::{Op, Request, TraceError};
 
 use crate::input::Input;
@@ -122,6 +122,10 @@ pub struct Progress {
 
 /// Callback that receives the progress of a run; `Break` ends the run with a partial result.
 pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
+
+/// Why a run ends whose input lasts longer than the time that the event engine can represent.
+const EVENT_TIME_IS_OVER_REASON: &str = "the event engine represents 9.1 years of drive time, and the input lasts \
+    longer: lower replay.time_scale, name the unit of the input's times when it is read, or choose timing.mode=timeline";
 
 /// Number of requests that the replay reads ahead as one batch.
 const REQUESTS_PER_BATCH: usize = 32;
@@ -523,6 +527,9 @@ impl<'a> Run<'a> {
         while done < limit {
             let wanted = (limit.min(sample_at) - done).min(lookahead as u64) as usize;
             let (read, damage) = self.input.read_batch(&mut batch[..wanted]);
+            if self.may_leave_event_time(&batch[..read]) {
+                return Ok(Some(EVENT_TIME_IS_OVER_REASON.into()));
+            }
             let (executed, outcome) = self.execute_batch(&batch[..read]);
             done += executed as u64;
             if done == sample_at {
@@ -551,6 +558,16 @@ impl<'a> Run<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Returns whether the event engine times the run and a request of the batch might arrive later than the engine can
+    /// represent.
+    fn may_leave_event_time(&self, batch: &[Request]) -> bool {
+        let first_ns =
+            self.host_request_counts.first_request_ns.or(batch.first().map(|request| request.time_ns));
+        self.timing.is_some()
+            && self.plan.config.timing.mode == Mode::Event
+            && self.clock.may_leave_event_time(batch, first_ns.unwrap_or(0))
     }
 
     /// Records the time of a request in the input: first, latest, and whether it lies before that of an earlier

@@ -88,7 +88,7 @@ const MAX_EVENT_NS: u64 = (1 << (64 - NON_TIME_KEY_BITS)) - 2;
 
 /// Latest possible arrival time of a request, nanoseconds: half of the latest event time, so that the events that the
 /// request causes can be represented.
-pub(super) const MAX_ARRIVAL_NS: u64 = MAX_EVENT_NS / 2;
+pub const MAX_ARRIVAL_NS: u64 = MAX_EVENT_NS / 2;
 
 /// Returns the key of an event of an array (die or plane): time, class, and three zero bits for the position of the
 /// array in its group of eight arrays. Keys sort in the order of the events. For classes that do not concern arrays

@@ -56,6 +56,7 @@ mod unfinished_requests;
 
 pub use background_share::FreeBlocksPerArray;
 use event::EventEngine;
+pub use event_queue::MAX_ARRIVAL_NS;
 use hdrhistogram::Histogram;
 pub use latency::{Completion, LatencySummary};
 use timeline::TimelineEngine;

@@ -11,7 +11,7 @@ use image_support::{
 };
 use rand::RngExt as _;
 use wearwell::DeviceOptions;
-use wearwell::design::Parts;
+use wearwell::design::{Parts, RecoveryBlockScan};
 use wearwell::nand::{CutOutcome, PowerCutNand, RetainedPageFields, SimNand};
 use wearwell_config::Config;
 use wearwell_serve::image::layout::ImageHeader;
@@ -167,6 +167,25 @@ fn design_parts_of_image(image_header: &ImageHeader) -> Parts {
         .expect("it was pinned");
     let resolved = config.resolve_device(1).expect("it was resolved before");
     config.design_parts_for_image(&image_header.design, &resolved).expect("it was served")
+}
+
+/// Bug: the configuration in an image left open what recovery reads, so a replay of a recording, which took the default,
+/// also wrote the records in NVRAM that recovery from first pages needs, and stored other deltas.
+#[test]
+fn the_configuration_of_an_image_gives_a_replay_the_recovery_of_the_image() {
+    for design in ["wearwell", "geckoftl", "page-map"] {
+        let image_header = specification(design, 1024).build_image_header(8).expect("it fits");
+        let config = Config::from_text_and_settings(Some(("superblock", &image_header.config_toml)), &[])
+            .expect("it was pinned");
+        let resolved = config.resolve_device(1).expect("it was resolved before");
+        let replayed = config.design_parts(design, &resolved).expect("a design");
+        assert_eq!(replayed.recovery_block_scan, RecoveryBlockScan::OobScan, "{design}");
+        assert_eq!(
+            design_parts_of_image(&image_header).recovery_block_scan,
+            RecoveryBlockScan::OobScan,
+            "{design}"
+        );
+    }
 }
 
 /// Returns the device of an image over another medium.

@@ -6,7 +6,7 @@ use std::path::Path;
 use wearwell::DeviceOptions;
 use wearwell::design::{MappingPart, Parts};
 use wearwell::nand::{RetainedPageFields, SimNand};
-use wearwell_config::Config;
+use wearwell_config::{Config, ConfigError, RecoverySurveyName};
 
 use super::backing::{Backing, OpenImageFiles, require_permitted_file_size};
 use super::error::ImageError;
@@ -43,6 +43,7 @@ impl ImageSpecification {
     pub fn build_image_header(&self, salt: u64) -> Result<ImageHeader, ImageError> {
         let mut config = self.config.clone();
         let resolved = make_config_explicit(&mut config, self.size_bytes)?;
+        make_recovery_blocks_explicit(&mut config)?;
         let own_least = Config::min_cache_entries(&self.design);
         config.mapping.least_cache_entries = config.mapping.least_cache_entries.or(own_least);
         let mut image_header = ImageHeader {
@@ -65,6 +66,18 @@ impl ImageSpecification {
         let options = DeviceOptions { buffer: config.configured_write_buffer() };
         LiveDevice::new(trial, image_header.logical_pages, &parts, options)?;
         Ok(image_header)
+    }
+}
+
+/// Writes into the configuration that recovery of an image reads all spare areas ([`Parts::without_battery`]), so that a
+/// replay of a recording programs what the image does.
+fn make_recovery_blocks_explicit(config: &mut Config) -> Result<(), ConfigError> {
+    match config.recovery.blocks.get_or_insert(RecoverySurveyName::OobScan) {
+        RecoverySurveyName::OobScan | RecoverySurveyName::HeadTail => Ok(()),
+        RecoverySurveyName::FirstPages => Err(ConfigError::InvalidValue(
+            "recovery.blocks=first-pages has no effect on an image, which is recovered from all spare areas: leave it out"
+                .into(),
+        )),
     }
 }
 

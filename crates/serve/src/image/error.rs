@@ -157,14 +157,14 @@ impl ImageError {
     /// Otherwise the system or the image is the cause, and the same request may succeed later.
     pub fn is_caused_by_request(&self) -> bool {
         match self {
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::AlreadyExists,
             Self::DirectoryNotEmpty { .. }
             | Self::Unfinished
             | Self::NoImage { .. }
             | Self::UnsupportedVersion { .. }
             | Self::Config(_)
             | Self::InvalidSetting(_) => true,
-            Self::Io { .. }
-            | Self::IoWhileInUse { .. }
+            Self::IoWhileInUse { .. }
             | Self::MissingFile { .. }
             | Self::InUse { .. }
             | Self::Damaged { .. }

@@ -617,6 +617,17 @@ fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), I
         [Ok(home), Ok(mirror)] if home != mirror && !do_image_files_match_header(backing, home) => {
             mirror.clone()
         }
+        [Ok(home), Ok(mirror)] if home == mirror && !do_image_files_match_header(backing, home) => {
+            return Err(ImageError::Damaged {
+                findings: vec![
+                    "the superblock and its copy in `mirror` must be of this image, but no record in the files \
+                     `session`, `nvram` and `flash` belongs to them: put the superblock and the mirror of this image \
+                     back"
+                        .into(),
+                ],
+                may_be_rescued: false,
+            });
+        }
         [Err(_), Ok(mirror)] if !do_image_files_match_header(backing, mirror) => {
             return Err(ImageError::Damaged {
                 findings: vec![

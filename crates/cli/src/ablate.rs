@@ -32,12 +32,14 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
              parts.content out",
         ));
     }
-    let (whole, _) = config_and_persistence_of_subset(args, &mechanisms, mechanisms.full_subset(), &[])?;
-    refuse_ignored_settings(&whole, std::slice::from_ref(&args.design), &args.run)?;
+    let reporter = ProgressReporter::new(args.run.quiet);
+    refuse_ignored_settings(&args.run, std::slice::from_ref(&args.design), &reporter, |point| {
+        let whole = config_and_persistence_of_subset(args, &mechanisms, mechanisms.full_subset(), point)?;
+        Ok(whole.0)
+    })?;
     let points =
         args.run.sweep_points().into_iter().map(|point| SweepPoint::of_settings(args, &mechanisms, &point));
     let points: Vec<SweepPoint> = points.collect::<Result<_, _>>()?;
-    let reporter = ProgressReporter::new(args.run.quiet);
     let sources = input_sources(args.traces.iter(), &args.run, &config)?;
     let desk = AblationContext {
         args,

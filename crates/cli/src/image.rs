@@ -11,7 +11,7 @@ use wearwell_serve::image::{
 
 use crate::args::{CopyArgs, CreateArgs, RepairArgs};
 use crate::output::{print, print_message};
-use crate::run::read_config;
+use crate::run::{read_config, refuse_settings_ignored_by_design};
 use crate::{Failure, Outcome};
 
 /// Executes the command `create`: creates the image of a live device.
@@ -23,6 +23,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
         size_bytes: live.size,
         durability: args.durability.into(),
     };
+    refuse_settings_ignored_by_design(&specification.config, &live.all_settings(), &live.design)?;
     let mut progress = CreateProgress::default();
     let created = image::create_with_progress(&args.directory, &specification, &mut |done, all| {
         progress.report_progress(done, all);

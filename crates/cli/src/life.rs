@@ -17,7 +17,7 @@ use crate::output::{OverwriteRule, print};
 use crate::progress::ProgressReporter;
 use crate::run::{
     InputSource, Outputs, UnusedOptionCheck, checked_plan, config_with_settings, input_sources,
-    open_result_folder, refuse_ignored_settings, replay_failure, setting_to_record_block_map,
+    open_result_folder, refuse_settings_ignored_by_all, replay_failure, setting_to_record_block_map,
 };
 use crate::{Failure, Outcome};
 
@@ -64,8 +64,14 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     if let Some(sentence) = life::first_ignored_setting_sentence(&config) {
         return Err(Failure::of_usage(sentence));
     }
-    refuse_ignored_settings(&config, &args.designs, &args.run)?;
+    args.refuse_settings_replaced_by_leveling()?;
     let reporter = ProgressReporter::new(args.run.quiet);
+    let ignored_with = |leveling: Leveling| {
+        let config = config_with_settings(&args.run, &leveling.as_settings(0))?;
+        Ok(config.ignored_settings(&args.run.all_settings(), &args.designs))
+    };
+    let ignored = args.compared_levelings().into_iter().map(ignored_with);
+    refuse_settings_ignored_by_all(&ignored.collect::<Result<Vec<_>, Failure>>()?, &reporter)?;
     let source = life_input_source(args, &config)?;
     let opened = source.open_for_runs([&config], &reporter)?;
     let check = UnusedOptionCheck::of_inputs(std::slice::from_ref(&source), &args.run, &reporter);
@@ -183,6 +189,24 @@ fn write_lives(
 }
 
 impl LifeArgs {
+    /// Refuses settings that `--leveling` replaces.
+    fn refuse_settings_replaced_by_leveling(&self) -> Result<(), Failure> {
+        if self.leveling.is_empty() {
+            return Ok(());
+        }
+        let replaced = Leveling::None.as_settings(0);
+        let keys_replaced: Vec<&str> =
+            replaced.iter().filter_map(|setting| setting.split('=').next()).collect();
+        let settings = self.run.all_settings();
+        let mut keys = settings.iter().filter_map(|setting| Some(setting.split('=').next()?.trim()));
+        match keys.find(|key| keys_replaced.contains(key)) {
+            None => Ok(()),
+            Some(key) => Err(Failure::of_usage(format!(
+                "{key} has no effect, because --leveling chooses the wear leveling: leave out one of the two"
+            ))),
+        }
+    }
+
     /// Returns the wear leveling policies to compare; without the option, only the configured policy.
     fn compared_levelings(&self) -> Vec<Leveling> {
         if self.leveling.is_empty() {

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use wearwell_config::{Config, MAX_BLOCK_CHART_CELLS, Precondition};
+use wearwell_config::{Config, MAX_BLOCK_CHART_CELLS, Precondition, SettingIgnoredByDesigns};
 use wearwell_replay::data_table::DataTable;
 use wearwell_replay::html_report::{self, HtmlReport};
 use wearwell_replay::input::Input;
@@ -290,7 +290,8 @@ fn run_designs_on_inputs<'a>(
     let named: Vec<String> = variants.iter().map(|variant| variant.design.clone()).collect();
     let points = args.sweep_points();
     refuse_overridden_settings(args.all_settings().iter().chain(points.iter().flatten()), &variants)?;
-    refuse_ignored_settings(&config, &named, args)?;
+    let reporter = ProgressReporter::new(args.quiet);
+    refuse_ignored_settings(args, &named, &reporter, |point| config_with_settings(args, point))?;
     let sources = input_sources(traces, args, &config)?;
     let recorded = setting_to_record_block_map(
         args,
@@ -300,7 +301,6 @@ fn run_designs_on_inputs<'a>(
     let configurations = Configurations::combine(&points, &variants, |settings| {
         config_with_settings(args, &[recorded.as_slice(), settings].concat())
     })?;
-    let reporter = ProgressReporter::new(args.quiet);
     let mut comparison = Comparison::of_runs(Vec::new());
     let check = UnusedOptionCheck::of_inputs(&sources, args, &reporter);
     let mut complete = for_each_input(&sources, &reporter, |source| {
@@ -391,10 +391,19 @@ impl DesignVariant {
 
     /// Refuses settings that are given for one design alone if that design does not use them.
     pub(crate) fn refuse_ignored_settings(&self, config: &Config) -> Result<(), Failure> {
-        match config.ignored_settings(&self.settings, std::slice::from_ref(&self.design)).first() {
-            None => Ok(()),
-            Some(ignored) => Err(Failure::of_usage(ignored.to_string())),
-        }
+        refuse_settings_ignored_by_design(config, &self.settings, &self.design)
+    }
+}
+
+/// Refuses settings that the design does not use.
+pub(crate) fn refuse_settings_ignored_by_design(
+    config: &Config,
+    settings: &[String],
+    design: &str,
+) -> Result<(), Failure> {
+    match config.ignored_settings(settings, &[design.to_owned()]).first() {
+        None => Ok(()),
+        Some(ignored) => Err(Failure::of_usage(ignored.to_string())),
     }
 }
 
@@ -467,18 +476,41 @@ pub(crate) fn refuse_overridden_settings<'a>(
     }
 }
 
-/// Refuses settings of the command line that no design uses, and prints a note about those that only some designs use.
+/// Refuses settings of the command line that no run uses, and prints a note about those that only some runs use. The
+/// settings include those that are varied. `config_of` returns the configuration of the runs with these values of the
+/// varied settings.
 pub(crate) fn refuse_ignored_settings(
-    config: &Config,
-    designs: &[String],
     args: &RunArgs,
+    designs: &[String],
+    reporter: &ProgressReporter,
+    config_of: impl Fn(&[String]) -> Result<Config, Failure>,
 ) -> Result<(), Failure> {
-    for ignored in config.ignored_settings(&args.all_settings(), designs) {
-        if ignored.is_ignored_by_all_designs {
+    let ignored_by = |point: Vec<String>| {
+        let settings = [args.all_settings(), point.clone()].concat();
+        Ok(config_of(&point)?.ignored_settings(&settings, designs))
+    };
+    let ignored: Vec<_> = args.sweep_points().into_iter().map(ignored_by).collect::<Result<_, Failure>>()?;
+    refuse_settings_ignored_by_all(&ignored, reporter)
+}
+
+/// Refuses a setting that no run uses, and prints a note about one that only some runs use. Each list has the settings
+/// that the runs of one configuration ignore.
+pub(crate) fn refuse_settings_ignored_by_all(
+    ignored_by_configuration: &[Vec<SettingIgnoredByDesigns>],
+    reporter: &ProgressReporter,
+) -> Result<(), Failure> {
+    let is_never_used = |key: &str| {
+        let ignores = |one: &SettingIgnoredByDesigns| one.setting_key == key && one.is_ignored_by_all_designs;
+        ignored_by_configuration.iter().all(|ignored| ignored.iter().any(ignores))
+    };
+    let mut noted: Vec<&SettingIgnoredByDesigns> = Vec::new();
+    for ignored in ignored_by_configuration.iter().flatten() {
+        if is_never_used(&ignored.setting_key) {
             return Err(Failure::of_usage(ignored.to_string()));
         }
-        if !args.quiet {
-            print_message(&format!("wearwell: note: {ignored}"));
+        if !noted.contains(&ignored) {
+            reporter.print_message(&format!("note: {ignored}"));
+            noted.push(ignored);
         }
     }
     Ok(())

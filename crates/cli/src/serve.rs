@@ -5,12 +5,14 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracing::{error, error_span, info, warn};
 use wearwell_replay::html_report;
 use wearwell_serve::dashboard::DashboardAndReportAssets;
-use wearwell_serve::image::{self, CopyOnWrite, Image, ImageAccess, ImageError, OpenImageFiles, OpenReport};
+use wearwell_serve::image::{
+    self, CopyOnWrite, Image, ImageAccess, ImageError, ImageFile, OpenImageFiles, OpenReport,
+};
 use wearwell_serve::{
     AllowedClients, BoundListener, DeviceError, FlashDevice, ListenAddress, NamedDevice, ServeError, Server,
     SocketMode, TlsConfig, memory_device,
@@ -19,7 +21,7 @@ use wearwell_serve::{
 use crate::args::{NamedImage, ServeArgs};
 use crate::image::image_failure;
 use crate::output::{OutputDestination, OverwriteRule};
-use crate::run::read_config;
+use crate::run::{read_config, refuse_settings_ignored_by_design};
 use crate::systemd::{self, SocketProtocol};
 use crate::{Failure, Outcome, log};
 
@@ -28,6 +30,10 @@ type TerminationSignals = mpsc::Receiver<()>;
 
 /// Interval at which the server checks whether the device of each export has failed.
 const FAILED_EXPORT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time after the first signal in which further signals count as the same one: `timeout`, for example, sends SIGTERM to
+/// the process and then to its group.
+const REPEATED_SIGNAL_WINDOW: Duration = Duration::from_secs(1);
 
 /// Executes the command `serve`: serves images or a device in memory until Ctrl-C or SIGTERM.
 pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
@@ -40,8 +46,15 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
 fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
     require_different_sockets(args)?;
     if let Some(path) = &args.record {
+        let images = args.images();
+        let files_of_images: Vec<PathBuf> = images
+            .iter()
+            .flat_map(|image| ImageFile::ALL.map(|file| image.directory.join(file.name())))
+            .collect();
+        let input_paths: Vec<&Path> = files_of_images.iter().map(PathBuf::as_path).collect();
         for file in wearwell_serve::operation_recorder::files_of_recording(path) {
-            OutputDestination::for_path(&file, &OverwriteRule { input_paths: &[], force: args.force })?;
+            let rule = OverwriteRule { input_paths: &input_paths, force: args.force };
+            OutputDestination::for_path(&file, &rule)?;
         }
     }
     // A signal that arrives while an image is being opened ends the server as soon as it has started.
@@ -173,6 +186,7 @@ fn tls_of(_: &ServeArgs) -> Result<Option<TlsConfig>, Failure> {
 fn serve_memory(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Failure> {
     let live = &args.live_device;
     let config = read_config(live.config.as_deref(), &live.all_settings())?;
+    refuse_settings_ignored_by_design(&config, &live.all_settings(), &live.design)?;
     let usage = |error: &dyn std::fmt::Display| Failure::of_usage(error.to_string());
     let specification = memory_device::MemoryDeviceSpecification::new(&live.design, config, live.size)
         .map_err(|error| usage(&error))?;
@@ -569,18 +583,21 @@ fn percent_encoded(bytes: &[u8], kept: &[u8]) -> String {
     text
 }
 
-/// Handles Ctrl-C and SIGTERM: the first signal is sent to the returned channel, and the second one ends the process at
-/// once.
+/// Handles Ctrl-C and SIGTERM: the first signal is sent to the returned channel, and one that comes later than
+/// [`REPEATED_SIGNAL_WINDOW`] after it ends the process at once.
 fn listen_for_signals() -> TerminationSignals {
     let (sender, signals) = mpsc::channel();
-    let mut is_second = false;
+    let mut first_signal_time = None;
     // An error means that there is a handler already, and there is none.
     let _ = ctrlc::set_handler(move || {
-        if std::mem::replace(&mut is_second, true) {
+        let first_signal_time = *first_signal_time.get_or_insert_with(|| {
+            // The receiver exists as long as the server.
+            let _ = sender.send(());
+            Instant::now()
+        });
+        if first_signal_time.elapsed() > REPEATED_SIGNAL_WINDOW {
             std::process::exit(130);
         }
-        // The receiver exists as long as the server.
-        let _ = sender.send(());
     });
     signals
 }

@@ -15,7 +15,7 @@ use crate::output::{print, print_message};
 use crate::progress::{ProgressReporter, RemainingTimeReporter};
 use crate::run::{
     Configurations, DesignVariant, InputSource, Outputs, open_result_folder, print_partial_runs,
-    refuse_overridden_settings,
+    refuse_overridden_settings, refuse_settings_ignored_by_all,
 };
 use crate::{Failure, Outcome};
 
@@ -65,29 +65,15 @@ fn refuse_ignored_settings(
     reporter: &ProgressReporter,
 ) -> Result<(), Failure> {
     let mut ignored = Vec::new();
-    let mut used = std::collections::BTreeSet::new();
     for point in &sweep.setting_combinations {
         for variant in variants {
             let config = sweep
                 .config_with_settings(&[point.clone(), variant.settings.clone()].concat())
                 .map_err(|error| usage_failure(&error))?;
-            let by_run = config.ignored_settings(point, std::slice::from_ref(&variant.design));
-            let keys = point.iter().filter_map(|setting| setting.split('=').next());
-            used.extend(
-                keys.filter(|key| by_run.iter().all(|one| one.setting_key != *key)).map(str::to_owned),
-            );
-            ignored.extend(by_run);
+            ignored.push(config.ignored_settings(point, std::slice::from_ref(&variant.design)));
         }
     }
-    ignored.sort_by(|a, b| (&a.setting_key, &a.ignoring_designs).cmp(&(&b.setting_key, &b.ignoring_designs)));
-    ignored.dedup();
-    for one in ignored {
-        if !used.contains(&one.setting_key) {
-            return Err(Failure::of_usage(one.to_string()));
-        }
-        reporter.print_message(&format!("note: {one}"));
-    }
-    Ok(())
+    refuse_settings_ignored_by_all(&ignored, reporter)
 }
 
 /// One input of the sweep: a trace for all runs, or a workload that is generated from `seed` and used only by the runs

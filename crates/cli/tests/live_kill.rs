@@ -40,7 +40,7 @@ const CONNECTIONS: u64 = 4;
 const REQUESTS_IN_FLIGHT_PER_CONNECTION: usize = 4;
 
 /// Settings of a drive so small that GC runs all the time.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 7] = [
     "device.channels=1",
     "device.dies_per_channel=1",
     "device.planes_per_die=2",
@@ -48,7 +48,6 @@ const SETTINGS: [&str; 8] = [
     "device.pages_per_block=8",
     "device.spare_bytes=64",
     "device.logical_pages=400",
-    "recycle.policy=inf",
 ];
 
 /// An image in a temporary folder, which the tests serve, kill and check.
@@ -65,6 +64,9 @@ impl ServedImage {
         create.arg("create").arg(bench.image()).args(["--design", design, "--durability", durability]);
         for setting in SETTINGS {
             create.args(["--set", setting]);
+        }
+        if design == "recyclable" {
+            create.args(["--set", "recycle.policy=inf"]);
         }
         assert!(create.stdout(Stdio::null()).status().expect("it can be started").success());
         bench

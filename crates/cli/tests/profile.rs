@@ -240,6 +240,8 @@ fn profile_refuses_settings_that_its_runs_would_ignore() {
     };
     refused(&["--set", "gc.policy=fifo"], "--run");
     refused(&["--run", "--set", "gecko.size_ratio=3"], "gecko.size_ratio");
+    // Bounds are of the whole input, and these runs would measure a part.
+    refused(&["--run", "--set", "replay.requests=100"], "would measure a part of the input");
     let content = format!("{WORKLOAD}+dup:share=0.3");
     let output = wearwell(&["profile", "--workload", &content, "--run", "--set", "parts.content=dedup"]);
     assert_eq!(output.status.code(), Some(2));

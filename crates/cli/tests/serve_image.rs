@@ -232,6 +232,68 @@ fn a_failed_recording_does_not_leave_the_image_open() {
     assert!(said.contains("1 logical pages hold data, 0 unsafe shutdowns"), "{said}");
 }
 
+/// Bug: `--record` with `--force` replaced a file of the image that was to be served.
+#[test]
+fn a_recording_never_replaces_a_file_of_a_served_image() {
+    let bench = ServedImage::new(&[]);
+    for name in ["superblock", "session", "flash", "nvram", "journal", "mirror"] {
+        let file = bench.file("image").join(name);
+        let before = std::fs::read(&file).unwrap();
+        let output = bench.serve_command().arg("--force").arg("--record").arg(&file).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("is an input of this command"), "{said}");
+        assert!(std::fs::read(&file).unwrap() == before, "{name} is unchanged");
+    }
+}
+
+/// Bug: `timeout` sends SIGTERM to a process and then to its group, and the second signal ended the server before it had
+/// closed the image.
+#[test]
+fn signals_in_quick_succession_end_the_server_in_order() {
+    let bench = ServedImage::new(&[]);
+    let server = bench.start_server(bench.serve_command());
+    bench.client().write(0, &page_pattern(0));
+    let kill = format!("kill -TERM {0}; kill -TERM {0}; kill -INT {0}", server.id());
+    // The server may have ended before the last signal.
+    Command::new("bash").args(["-c", &kill]).stderr(Stdio::null()).status().unwrap();
+    let output = server.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let (status, said) = bench.check();
+    assert!(status == Some(0) && said.contains("1 logical pages hold data, 0 unsafe shutdowns"), "{said}");
+}
+
+/// Bug: `create` and `serve --memory` accepted settings that the design ignores, and `create` replaced
+/// `recovery.blocks=first-pages`, by which no image is recovered.
+#[test]
+fn a_setting_without_effect_on_a_live_device_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    let create = [&["create", "--size", "4MiB"], &[image.to_str().unwrap()][..]].concat();
+    let serve = ["serve", "--memory", "--size", "4MiB", "--socket", "unused"].to_vec();
+    for (command, setting, part) in [
+        (&create, "delta.hot_accesses=3", "delta.hot_accesses has no effect on page-map"),
+        (&serve, "delta.hot_accesses=3", "delta.hot_accesses has no effect on page-map"),
+        (&create, "recovery.blocks=first-pages", "recovery.blocks=first-pages has no effect on an image"),
+    ] {
+        let output = Command::new(WEARWELL).args(command).args(["--set", setting]).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(part), "{said}");
+    }
+    assert!(!image.exists());
+}
+
+/// Bug: the exit status was that of a failure of the system.
+#[test]
+fn a_repair_into_a_directory_that_is_not_empty_is_a_wrong_option() {
+    let bench = ServedImage::new(&[]);
+    std::fs::create_dir(bench.file("other")).unwrap();
+    std::fs::write(bench.file("other/letter"), "not of an image").unwrap();
+    let mut repair = Command::new(WEARWELL);
+    let output =
+        repair.arg("repair").arg(bench.file("image")).arg("--to").arg(bench.file("other")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+}
+
 /// Regression: exceeding the file size limit of the process raised a signal that ended the server in the middle of a
 /// write.
 #[test]

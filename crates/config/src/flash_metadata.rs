@@ -305,9 +305,11 @@ impl Config {
     /// has of its own ([`Self::min_cache_entries`]).
     pub(super) fn cached_map_entries(&self, own_least: Option<u32>, resolved: &ResolvedDevice) -> u32 {
         let least = self.mapping.least_cache_entries.or(own_least).unwrap_or(1).min(resolved.logical_pages);
-        self.mapping
-            .cache_entries
-            .unwrap_or((resolved.logical_pages / DEFAULT_PAGES_PER_MAP_CACHE_ENTRY).max(least))
+        let entries = self.mapping.cache_entries;
+        let entries =
+            entries.unwrap_or((resolved.logical_pages / DEFAULT_PAGES_PER_MAP_CACHE_ENTRY).max(least));
+        // More than an entry for each logical page would never be used.
+        entries.min(resolved.logical_pages)
     }
 
     /// Returns the least number of entries of the L2P map's cache that a design has by default

@@ -44,8 +44,16 @@ impl ProfiledFiles {
     pub fn find(path: &Path, against: Option<&Path>) -> io::Result<Self> {
         let mut files = Self::default();
         let is_directory = fs::metadata(path)?.is_dir();
+        let read_old = |old: &Path| {
+            fs::metadata(old).map_err(|error| {
+                io::Error::new(
+                    error.kind(),
+                    format!("its old version {} (--against): {error}", old.display()),
+                )
+            })
+        };
         if let Some(old) = against
-            && fs::metadata(old)?.is_dir() != is_directory
+            && read_old(old)?.is_dir() != is_directory
         {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,

@@ -12,7 +12,7 @@
 
 use std::cell::Cell;
 
-use wearwell_config::{Config, ConfigError, ContentMechanismList, ContentMechanismName};
+use wearwell_config::{Config, ConfigError, ContentMechanismList, ContentMechanismName, Precondition};
 
 use super::Profile;
 use crate::input::Input;
@@ -144,6 +144,11 @@ impl Profile {
         if config.parts.content.is_some() {
             let sentence = "parts.content is set, and a profile runs each content mechanism by itself: leave \
                             parts.content out";
+            return Err(ConfigError::InvalidValue(sentence.into()).into());
+        }
+        if config.replay.requests.is_some() || config.precondition.mode == Precondition::Aged {
+            let sentence = "replay.requests or precondition.mode=aged is set, so the runs would measure a part of the \
+                            input only, and the profile has bounds for the whole: leave it out";
             return Err(ConfigError::InvalidValue(sentence.into()).into());
         }
         if !self.savings.iter().any(Saving::mechanism_may_save_writes) {

@@ -205,8 +205,8 @@ impl GarbageCollector {
     }
 
     /// Returns the block of `pool` (set of planes) that static wear leveling requires to be moved; `None` if there is
-    /// none. With a table of erase counts in RAM, the blocks are searched only once per N victims, where N is 1/32 of
-    /// the pool's blocks.
+    /// none. With a table of erase counts in RAM, the blocks are searched only once in N + 1 calls for any pool, where N
+    /// is 1/32 of the pool's blocks.
     pub(crate) fn find_block_to_move_for_wear<N: Nand>(
         &mut self,
         store: &mut FlashPageStore<N>,

@@ -129,7 +129,8 @@ impl AccessCountTable {
         self.slots_by_lpn.find(&self.entries, lpn.0)
     }
 
-    /// Counts a host access to `lpn` and returns the access counts of `lpn`, including this access.
+    /// Counts a host access to `lpn` and returns the access counts of `lpn`, including this access. A table without room
+    /// for an entry counts nothing and returns zeros.
     pub fn count_access(&mut self, lpn: Lpn, access: AccessKind) -> AccessCounts {
         if self.size.capacity_entries == 0 {
             return AccessCounts::default();

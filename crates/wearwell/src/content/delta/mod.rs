@@ -204,6 +204,8 @@ pub(crate) struct DeltaState {
     delta_pages_in_average: u64,
     /// Maximum number of flash pages of deltas before writes bypass delta encoding.
     max_delta_pages: u64,
+    /// Number of flash pages that the device has beyond its logical pages and the reserves.
+    spare_pages: u64,
     /// Maximum number of deltas that are packed into one flash page.
     max_deltas_per_page: usize,
     /// Size of a flash page, bytes.
@@ -300,6 +302,7 @@ impl DeltaState {
             mean_deltas_per_page: 0.0,
             delta_pages_in_average: 0,
             max_delta_pages: 0,
+            spare_pages: 0,
             max_deltas_per_page: usize::MAX,
             page_bytes: store.geometry().page_bytes,
             writes_until_cold_scan: design.cold_scan_interval_writes,
@@ -315,6 +318,7 @@ impl DeltaState {
     /// the device's spare flash pages.
     pub(crate) fn limit_delta_pages_by_spare_pages(&mut self, spare_pages: u64) {
         self.max_delta_pages = (spare_pages as f64 * self.options.max_delta_share_of_spare_pages) as u64;
+        self.spare_pages = spare_pages;
     }
 
     /// Limits the number of deltas in a flash page to the number of logical pages that its spare area can list, so that
@@ -445,6 +449,13 @@ impl DeltaState {
     /// Returns whether delta encoding may write another flash page of deltas without exceeding its limit.
     fn has_space_for_delta_page(&self) -> bool {
         (self.live_delta_pages.len() as u64) < self.max_delta_pages
+    }
+
+    /// Returns the share of the device's spare flash pages that current deltas would occupy if they were packed without
+    /// obsolete ones between them, 0 to 1.
+    pub(crate) fn occupied_share_of_spare_pages(&self) -> f64 {
+        let pages = self.current_deltas.len() as f64 / self.mean_deltas_per_page.max(1.0);
+        (pages / self.spare_pages.max(1) as f64).min(1.0)
     }
 
     /// Packs a delta into the sample buffer, which is never written to flash, to measure what delta encoding would
@@ -580,7 +591,8 @@ impl DeltaState {
     /// Resets the state of delta encoding after a power loss in which its RAM was lost. Statistics and limits are kept.
     pub(crate) fn reset_after_power_loss<N: Nand>(&mut self, store: &FlashPageStore<N>) {
         let Self {
-            max_delta_pages,
+            max_delta_pages: page_limit,
+            spare_pages,
             max_deltas_per_page: most_deltas,
             statistics,
             is_delta_encoding_on: is_on,
@@ -591,7 +603,8 @@ impl DeltaState {
         *self = Self {
             is_delta_encoding_on: is_on,
             deltas_on_flash: written,
-            max_delta_pages,
+            max_delta_pages: page_limit,
+            spare_pages,
             statistics,
             ..new
         };
@@ -799,7 +812,7 @@ impl<N: Nand> Ftl<N> {
                 None => MechanismOutcome::TriedWithoutSuccess,
                 Some(delta) => {
                     let pages = self.delta.as_mut().map_or(0, |stage| stage.pack_into_sample_buffer(&delta));
-                    self.count_programs_of_delta_encoding(pages);
+                    self.count_delta_page_programs(pages);
                     MechanismOutcome::Served
                 }
             },
@@ -938,7 +951,7 @@ impl<N: Nand> Ftl<N> {
         for delta in deltas {
             self.record_stored_delta(delta.lpn, ppn);
         }
-        self.count_program_of_delta_encoding_if_on();
+        self.count_program_of_delta_page();
         Ok(())
     }
 
@@ -1132,7 +1145,7 @@ impl<N: Nand> Ftl<N> {
             Some(_) => statistics.merges_of_read_hot_pages += 1,
             None => statistics.merges_of_write_cold_pages += 1,
         }
-        self.count_program_of_delta_encoding_if_on();
+        self.count_program_of_merged_page();
         Ok(())
     }
 

@@ -100,10 +100,6 @@ const WHEN_OPERATIONS_ARE_SUSPENDED: &str = "timing.suspend is true, and timing.
 const WHEN_TRANSFER_RATE_IS_USED: &str =
     "there is a time model (timing.mode is timeline or event), or delta.max_ratio is not set";
 
-/// Words for error messages: the condition that the run uses the times of reads, programs and transfers.
-const WHEN_READ_AND_PROGRAM_TIMES_ARE_USED: &str = "there is a time model (timing.mode is timeline or event), or the run loses power (recovery.after_run or \
-     recovery.after_requests is set), or overwrites are stored as deltas and delta.max_ratio is not set";
-
 /// Words for error messages: the condition that host writes are throttled.
 const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the \
                                          designs integrated and wearwell or with parts.content";
@@ -230,12 +226,6 @@ fn uses_transfer_rate(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     has_time_model(config, chosen) || derives_max_delta_size_from_times(config, chosen)
 }
 
-/// Returns whether the run uses the times of page reads, programs and transfers: for requests, for recovery, or to find
-/// the largest size of a delta that is worth storing.
-fn uses_read_and_program_times(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
-    uses_transfer_rate(config, chosen) || config.recovery.has_power_loss()
-}
-
 /// Returns whether the reverse map is in NVRAM, where GC scans it.
 fn has_reverse_map_in_nvram(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     matches!(
@@ -267,22 +257,6 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         "device.fit is not set, and device.preset (or --device) names a drive of a fixed size, not auto, or \
          device.logical_pages is set",
     ),
-    rule_for_key_or_section(
-        "device.read_us",
-        uses_read_and_program_times,
-        WHEN_READ_AND_PROGRAM_TIMES_ARE_USED,
-    ),
-    rule_for_key_or_section(
-        "device.program_us",
-        uses_read_and_program_times,
-        WHEN_READ_AND_PROGRAM_TIMES_ARE_USED,
-    ),
-    rule_for_key_or_section(
-        "device.channel_mb_per_s",
-        uses_read_and_program_times,
-        WHEN_READ_AND_PROGRAM_TIMES_ARE_USED,
-    ),
-    rule_for_key_or_section("device.erase_us", has_time_model, WHEN_TIME_IS_MODELLED),
     rule_for_key_or_section(
         "recycle.",
         |_, chosen| chosen.parts.content.recycle.is_some(),
@@ -702,9 +676,8 @@ const SETTINGS_IGNORED_BY_LIFE_RUN: [SettingCheck; 10] = [
 ];
 
 /// Settings that are ignored on a drive that a program controls step by step, which has neither clock nor input.
-const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 10] = [
+const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 9] = [
     ("timing.mode", |config| config.timing.mode != Mode::default(), NO_CLOCK_ON_STEPPED_DRIVE_REASON),
-    ("device.erase_us", |config| config.device.erase_us.is_some(), NO_CLOCK_ON_STEPPED_DRIVE_REASON),
     ("recovery.after_run", |config| config.recovery.after_run, POWER_LOSS_ONLY_ON_COMMAND_REASON),
     (
         "recovery.after_requests",

@@ -50,7 +50,7 @@ impl Config {
     /// Unknown preset, impossible geometry, a value out of range, or settings that contradict each other.
     ///
     /// # Panics
-    /// Never: a geometry has at most 2^32 pages.
+    /// Never: a geometry has fewer than 2^32 pages.
     pub fn resolve_device(&self, footprint_pages: u64) -> Result<ResolvedDevice, ConfigError> {
         self.require_values_in_range()?;
         self.require_timing_for_throttling()?;
@@ -106,7 +106,7 @@ impl Config {
             )));
         }
         let logical_pages =
-            u32::try_from(logical).expect("a device exports fewer pages than its flash has, at most 2^32");
+            u32::try_from(logical).expect("a device exports fewer pages than its flash has, which are fewer than 2^32");
         if let Some(asked) = self.device.fit.filter(|_| name != AUTO_SIZED_PRESET_NAME) {
             require_footprint_fills_smallest_device(
                 name,
@@ -359,7 +359,7 @@ impl Config {
                 // Fewer blocks cannot be set, because their number follows from the input.
                 ConfigError::InvalidValue(format!(
                     "the input touches {footprint_pages} pages of 4 KiB, and with device.fit={fit} the device would \
-                     have more than 4294967296 flash pages, which page numbers of 32 bits cannot name: raise \
+                     have more than 4294967295 flash pages, which page numbers of 32 bits cannot name: raise \
                      device.fit or device.page_bytes, or choose a drive of a fixed size (device.preset)"
                 ))
             }

@@ -188,14 +188,19 @@ fn impossible_geometries_are_refused_with_field_and_bound() {
 /// Regression: a device of 2^32 planes with one page each passed all checks, and its number of planes then overflowed.
 #[test]
 fn a_device_with_too_many_planes_is_refused() {
-    let refused = resolve(&[
-        "device.preset=lab-8g",
-        "device.channels=65536",
-        "device.dies_per_channel=65536",
-        "device.blocks_per_plane=1",
-        "device.pages_per_block=1",
-    ]);
-    assert_contains_all(&refusal_message(refused), &["4294967296 planes", "at most 65536"]);
+    for (dies, parts) in [
+        ("device.dies_per_channel=65536", ["4294967296 pages", "at most 4294967295"]),
+        ("device.dies_per_channel=32768", ["2147483648 planes", "at most 65536"]),
+    ] {
+        let refused = resolve(&[
+            "device.preset=lab-8g",
+            "device.channels=65536",
+            dies,
+            "device.blocks_per_plane=1",
+            "device.pages_per_block=1",
+        ]);
+        assert_contains_all(&refusal_message(refused), &parts);
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Address types: LPN, PPN, unit of stored content, block and plane.
 //!
 //! Every table of the engine is indexed by one of these five numbers. Each is a type of its own, because mixing them up
-//! is the classic FTL bug. All are `u32`: this suffices for 2^32 pages (16 TiB with pages of 4 KiB), and table entries
+//! is the classic FTL bug. All are `u32`: this suffices for 2^32 - 1 pages (16 TiB with pages of 4 KiB), and table entries
 //! of 32 bits keep the one random memory access per page operation cheap. `u32::MAX` is reserved as "none".
 
 /// Logical page number (LPN): a host address in units of one page, which has the size of a flash page.

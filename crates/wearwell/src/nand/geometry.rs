@@ -55,23 +55,14 @@ pub enum GeometryError {
         /// Size of the spare area that was rejected, bytes.
         spare_bytes: u32,
     },
-    /// The device has more pages than a 32-bit page number can name.
+    /// The device has more pages than a 32-bit page number can name. One number (`u32::MAX`) means "none".
     #[error(
         "the device would have {pages} pages, but page numbers have 32 bits: lower device.channels, device.dies_per_channel, \
-         device.planes_per_die, device.blocks_per_plane or device.pages_per_block so that it has at most 4294967296"
+         device.planes_per_die, device.blocks_per_plane or device.pages_per_block so that it has at most 4294967295"
     )]
     TooManyPages {
         /// Number of pages of the rejected geometry.
         pages: u64,
-    },
-    /// The device has more blocks than a 32-bit block number can name.
-    #[error(
-        "the device would have {blocks} blocks, but block numbers have 32 bits: lower device.channels, \
-         device.dies_per_channel, device.planes_per_die or device.blocks_per_plane so that it has at most 4294967295"
-    )]
-    TooManyBlocks {
-        /// Number of blocks of the rejected geometry.
-        blocks: u64,
     },
     /// The device has more planes than [`PLANES_MAX`]. Every plane has queues and open blocks of its own, so their
     /// number is bounded far below that of pages.
@@ -133,14 +124,11 @@ impl Geometry {
             (self.channels as u64 * self.dies_per_channel as u64).saturating_mul(self.planes_per_die as u64);
         let blocks = planes.saturating_mul(self.blocks_per_plane as u64);
         let pages = blocks.saturating_mul(self.pages_per_block as u64);
-        if pages > 1 << 32 {
+        if pages >= 1 << 32 {
             return Err(GeometryError::TooManyPages { pages });
         }
         if planes > PLANES_MAX as u64 {
             return Err(GeometryError::TooManyPlanes { planes });
-        }
-        if blocks > u32::MAX as u64 {
-            return Err(GeometryError::TooManyBlocks { blocks });
         }
         if !self.planes().is_multiple_of(self.superblock_planes) {
             return Err(GeometryError::SuperblockPlanes {
@@ -180,7 +168,7 @@ impl Geometry {
         self.superblock_planes * self.pages_per_block
     }
 
-    /// Returns the number of physical pages of the device: at most 2^32.
+    /// Returns the number of physical pages of the device: fewer than 2^32.
     #[inline]
     pub fn pages(&self) -> u64 {
         // Not computed from `blocks()`, which costs a division: this is needed for every location that a map returns.

@@ -49,10 +49,10 @@ impl<N: Nand> FlashPageStore<N> {
     pub(crate) fn register_found_block_state(&mut self, block: BlockId, found: FoundBlock) {
         self.last_sequence = self.last_sequence.max(found.last_sequence);
         let Some(kind) = found.kind else {
-            return if self.is_usable_block(block) {
-                self.return_to_free_blocks(block);
-            } else {
+            return if self.nand.is_bad(block) {
                 self.retire_block(block);
+            } else {
+                self.return_to_free_blocks(block);
             };
         };
         let pool = self.allocation_pool_of_block(block);
@@ -197,12 +197,5 @@ impl<N: Nand> FlashPageStore<N> {
             left += 1;
         }
         self.set_frontier(index, Frontier { block, next_page: next, pages_left: left });
-    }
-
-    /// Whether a block is not bad and all its page numbers can be used. On a device of 2^32 pages, the last block
-    /// contains the number that is reserved for "none".
-    fn is_usable_block(&self, block: BlockId) -> bool {
-        let holds_none = self.geometry.first_page(block).0.checked_add(self.geometry.block_pages()).is_none();
-        !holds_none && !self.nand.is_bad(block)
     }
 }

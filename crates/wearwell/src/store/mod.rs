@@ -605,7 +605,7 @@ impl<N: Nand> FlashPageStore<N> {
     #[inline]
     fn advance_open_block(&mut self, frontier_index: usize, count: u32) {
         let frontier = &mut self.frontiers[frontier_index];
-        frontier.next_page.0 = frontier.next_page.0.wrapping_add(count);
+        frontier.next_page.0 += count;
         frontier.pages_left -= count;
         if frontier.pages_left == 0 {
             self.close_open_block(frontier_index);

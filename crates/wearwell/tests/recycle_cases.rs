@@ -323,8 +323,12 @@ fn a_dead_page_beyond_the_age_limit_is_not_revived() {
     assert!(drive.write(1, 1), "two programs after its own, the page is young");
     drive.trim(1);
     drive.fill_open_block(2..7);
+    let before = drive.recycler().statistics();
     assert!(!drive.write(1, 1), "its block was opened seven programs ago");
-    assert_eq!(drive.recycler().statistics().hits_on_expired_pages, 1);
+    let after = drive.recycler().statistics();
+    assert_eq!(after.hits_on_expired_pages, 1);
+    // Regression: the comparisons of the look-up counted as those of a hit, the look-up itself did not.
+    assert_eq!(after.mean_comparisons_on_hit(), before.mean_comparisons_on_hit());
     drive.trim(1);
     assert!(drive.write(8, 1), "the new page of the content is young");
     let hits = drive.recycler().statistics().hits;

@@ -332,11 +332,15 @@ impl Recycler {
             return None;
         };
         self.statistics.hits += 1;
-        if self.counts_scan_comparisons {
-            self.statistics.linear_scan_comparisons_on_hits +=
-                self.fingerprint_store.rank_from_best(slot) as u64;
-        }
+        self.statistics.linear_scan_comparisons_on_hits += self.scan_comparisons_to_entry(slot);
         Some(self.fingerprint_store.page_in_slot(slot).ppn)
+    }
+
+    /// Returns the number of fingerprint comparisons that a scan of the fingerprint store would make to find the entry
+    /// in `slot`; 0 if comparisons are not counted.
+    #[inline]
+    fn scan_comparisons_to_entry(&self, slot: u32) -> u64 {
+        if self.counts_scan_comparisons { self.fingerprint_store.rank_from_best(slot) as u64 } else { 0 }
     }
 
     /// Returns the dead page with this content that the fingerprint store has; `None` if it has none. Does not count
@@ -518,8 +522,11 @@ impl Recycler {
     }
 
     /// Removes the fingerprint-store entry of `ppn`, which the last look-up found, because the page is too old to be
-    /// revived. The page stays dead. The look-up then counts as a hit on an expired page, not as a hit.
+    /// revived. The page stays dead. The look-up then counts as a hit on an expired page, not as a hit, and its
+    /// comparisons are not counted.
     pub fn remove_found_entry_of_expired_page(&mut self, ppn: Ppn) {
+        let slot = self.history.fingerprint_slot(ppn).expect("the look-up found an entry of the page");
+        self.statistics.linear_scan_comparisons_on_hits -= self.scan_comparisons_to_entry(slot);
         self.statistics.hits -= 1;
         self.statistics.hits_on_expired_pages += 1;
         self.drop_expired_fingerprint_entry(ppn);

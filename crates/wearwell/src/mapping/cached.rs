@@ -152,7 +152,8 @@ pub struct DemandPagedMap {
     max_unidentified_invalid_pages: u32,
     /// Maximum number of metadata pages that one lookup or update of the map may append.
     max_metadata_pages_per_access: u32,
-    /// Number of cached entries inserted or changed since the last checkpoint; at a fixed number the next one is due.
+    /// Number of cached entries inserted or changed since the last checkpoint; at a fixed number the next one is due. 0
+    /// if the map makes no checkpoints.
     entry_changes_since_checkpoint: u32,
     /// Whether a checkpoint (early write of entries that are dirty for long) has begun and is not complete.
     is_in_checkpoint: bool,
@@ -787,7 +788,7 @@ impl DemandPagedMap {
     /// Counts a change of a cached entry; after a fixed number of changes, a checkpoint is due.
     #[inline]
     fn count_entry_change(&mut self) {
-        self.entry_changes_since_checkpoint += 1;
+        self.entry_changes_since_checkpoint += u32::from(self.options.makes_checkpoints);
     }
 
     /// Sets the location of the map entry in cache slot `slot`, which becomes dirty, and returns the old location.
@@ -1095,5 +1096,24 @@ impl Mapping for DemandPagedMap {
     fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         let cache = ("cached mapping table", self.options.cache_entries as u64 * CACHE_ENTRY_BYTES_IN_DRIVE);
         vec![cache, self.table.named_ram_bytes()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DemandPagedMap, DemandPagedMapOptions};
+    use crate::address::{Lpn, StoredUnit};
+
+    /// Regression: a map without checkpoints counted changes since the last one for ever, and the count overflowed.
+    #[test]
+    fn only_a_map_with_checkpoints_counts_the_changes_since_the_last() {
+        for makes_checkpoints in [false, true] {
+            let options =
+                DemandPagedMapOptions { makes_checkpoints, ..DemandPagedMapOptions::with_cache_capacity(4) };
+            let mut map = DemandPagedMap::new(4, 512, options);
+            let slot = map.insert_dirty(Lpn(0), StoredUnit(0), false);
+            map.set_entry_unit(slot, StoredUnit(1));
+            assert_eq!(map.entry_changes_since_checkpoint, if makes_checkpoints { 2 } else { 0 });
+        }
     }
 }

@@ -111,7 +111,8 @@ impl<N: Nand> Ftl<N> {
     /// Recovers the device after power has returned. May be called again if power is lost during the recovery.
     ///
     /// # Errors
-    /// Power loss; a full device, if the battery has to write.
+    /// Power loss; a full device, if the battery has to write; [`Error::Damaged`](crate::Error::Damaged) if what flash
+    /// and NVRAM record is contradictory; errors of metadata pages that cannot be read.
     pub fn recover(&mut self) -> Result<RecoveryReport> {
         let before = self.store.stats.clone();
         let mut report = RecoveryReport::default();

@@ -510,7 +510,7 @@ impl ReverseMap for FlashLog {
     ) -> Result<()> {
         assert!(
             self.buffered_entries + command.target_pages <= self.entries_per_page,
-            "{command:?} is recorded, but make_room_for_command did not admit it"
+            "{command:?} is recorded, but make_room_for_remap_entries did not admit it"
         );
         entries.iter().try_for_each(|&entry| self.append_to_nvram_buffer(io, entry, Some(command)))
     }

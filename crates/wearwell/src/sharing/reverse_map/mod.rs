@@ -596,7 +596,7 @@ pub trait ReverseMap {
         command: RemapCommand,
         _: &[ReverseMapEntry],
     ) -> Result<()> {
-        unreachable!("{command:?} is recorded, but make_room_for_command did not admit it")
+        unreachable!("{command:?} is recorded, but make_room_for_remap_entries did not admit it")
     }
 
     /// Marks the reverse-map entry that maps `lpn` to `place` without a program as superseded, because `lpn` is no

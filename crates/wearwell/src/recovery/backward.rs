@@ -26,7 +26,7 @@
 //!
 //! Recovery writes nothing before it knows everything, except that it repeats interrupted erases.
 
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -409,7 +409,7 @@ impl<N: Nand> Ftl<N> {
                 data_block_index,
             })
             .collect();
-        let mut newest = HashMap::<Lpn, Ppn>::new();
+        let mut newest = FxHashMap::<Lpn, Ppn>::default();
         while let Some(next) = heap.pop() {
             if next.sequence_or_upper_bound <= until {
                 break;
@@ -551,7 +551,7 @@ impl<N: Nand> Ftl<N> {
         &mut self,
         survey: &FlashSurvey,
         changes: &mut RecoveredMapChanges,
-        newest_ppn_by_lpn: &mut HashMap<Lpn, Ppn>,
+        newest_ppn_by_lpn: &mut FxHashMap<Lpn, Ppn>,
         ppn: Ppn,
         sequence: u64,
     ) {
@@ -592,7 +592,7 @@ impl<N: Nand> Ftl<N> {
             self.validity.record_block_opened(data.block);
         }
         self.validity.drop_invalid_page_reports_to_be_repeated(&mut self.store)?;
-        let current: HashMap<Lpn, Ppn> = changes.map_entries.iter().copied().collect();
+        let current: FxHashMap<Lpn, Ppn> = changes.map_entries.iter().copied().collect();
         for &ppn in &changes.invalid_pages {
             self.validity.invalidate(ppn);
         }
@@ -618,7 +618,7 @@ impl<N: Nand> Ftl<N> {
         &mut self,
         id: u32,
         versions: &[TranslationPageVersion],
-        restored_ppn_by_lpn: &HashMap<Lpn, Ppn>,
+        restored_ppn_by_lpn: &FxHashMap<Lpn, Ppn>,
     ) -> Result<()> {
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let mut tables = Vec::new();

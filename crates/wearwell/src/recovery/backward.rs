@@ -30,10 +30,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Ftl;
+use super::{Ftl, demand_paged_map, demand_paged_map_mut};
 use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::error::{Error, Result};
-use crate::mapping::{AnyMapping, DemandPagedMap, is_owner_in_oob};
+use crate::mapping::{DemandPagedMap, is_owner_in_oob};
 use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::operation::Cause;
 use crate::store::{FoundBlock, Stream};
@@ -375,7 +375,7 @@ impl<N: Nand> Ftl<N> {
     /// Sets the map's directory to the newest version of each translation page that `survey` found, and counts these as
     /// valid.
     fn adopt_translation_directory(&mut self, survey: &FlashSurvey) {
-        let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
+        let cached = demand_paged_map_mut(&mut self.mapping);
         cached.drop_ram_state();
         for &id in survey.translation_page_versions.keys() {
             let newest = survey.newest_translation_page(id).expect("a page that is listed has a version");
@@ -438,8 +438,7 @@ impl<N: Nand> Ftl<N> {
     /// that became invalid. Reads the number from the spare area of a translation page: the newest one that was written
     /// before the last write of the validity buffer or, if page validity is rebuilt from the map, the newest of all.
     fn sequence_number_of_last_durable_map_change(&mut self, survey: &FlashSurvey) -> Result<u64> {
-        let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
-        let pages = cached.translation_pages();
+        let pages = demand_paged_map(&self.mapping).translation_pages();
         let since =
             if self.validity.is_on_flash() { self.validity.durable_until_sequence() } else { u64::MAX };
         let of_pages = survey.translation_page_versions.iter().filter(|&(&id, _)| id < pages);
@@ -450,9 +449,7 @@ impl<N: Nand> Ftl<N> {
         };
         let until =
             DemandPagedMap::read_program_sequence_before_all_dirty_entries(&mut self.store, newest.ppn)?;
-        if let AnyMapping::Cached(cached) = &mut self.mapping {
-            cached.set_program_sequence_before_all_dirty_entries(until);
-        }
+        demand_paged_map_mut(&mut self.mapping).set_program_sequence_before_all_dirty_entries(until);
         Ok(until)
     }
 
@@ -561,7 +558,7 @@ impl<N: Nand> Ftl<N> {
             return;
         }
         newest_ppn_by_lpn.insert(lpn, ppn);
-        let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
+        let cached = demand_paged_map(&self.mapping);
         let on_flash = survey
             .newest_translation_page(cached.translation_page_of(lpn))
             .map_or(0, |version| version.first_write_sequence_number);
@@ -572,7 +569,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Enters the map entries that recovery found in data pages into the map cache as dirty entries, oldest first.
     fn restore_map_entries(&mut self, changes: &RecoveredMapChanges) {
-        let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
+        let cached = demand_paged_map_mut(&mut self.mapping);
         // The newest change is restored last, so that the cache evicts it last.
         changes
             .map_entries
@@ -597,7 +594,7 @@ impl<N: Nand> Ftl<N> {
             self.validity.invalidate(ppn);
         }
         for (&id, versions) in &survey.translation_page_versions {
-            let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
+            let cached = demand_paged_map(&self.mapping);
             let newer = versions.partition_point(|version| version.first_write_sequence_number <= since);
             if id < cached.translation_pages() && newer < versions.len() {
                 let versions = &versions[newer.saturating_sub(1)..];
@@ -624,7 +621,7 @@ impl<N: Nand> Ftl<N> {
         let mut tables = Vec::new();
         for version in versions {
             self.store.read(version.ppn, &mut page, Cause::Recovery)?;
-            let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
+            let cached = demand_paged_map(&self.mapping);
             let units: Vec<(Lpn, StoredUnit)> = cached.decode_entries(id, &page).collect();
             tables.push(units);
         }
@@ -707,7 +704,7 @@ impl<N: Nand> Ftl<N> {
     fn rebuild_validity_bitmap(&mut self) -> Result<()> {
         self.validity = AnyValidityStore::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
-        let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
+        let cached = demand_paged_map_mut(&mut self.mapping);
         for id in 0..cached.translation_pages() {
             let Some(place) = cached.translation_page_ppn(id) else { continue };
             self.store.read(place, &mut page, Cause::Recovery)?;

@@ -28,9 +28,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::RecoveryStepCosts;
 use super::backward::FlashSurvey;
 use super::recorded_content::NvramContentRecords;
+use super::{RecoveryStepCosts, demand_paged_map, demand_paged_map_mut};
 use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, StoredUnit, is_flash_page, unit_of_chunk_member};
 use crate::content::compress::MAX_CHUNK_MEMBERS;
 use crate::content::compress::directory::RecoveredChunks;
@@ -38,7 +38,6 @@ use crate::content::delta::BaseOfRecordedDelta;
 use crate::design::RecoveryBlockScan;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
-use crate::mapping::DemandPagedMap;
 use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::operation::Cause;
 use crate::store::{BlockState, FoundBlock, FoundValidityNotes};
@@ -93,7 +92,7 @@ impl<N: Nand> Ftl<N> {
         let mut map = RecoveredMap::default();
         self.run_counted_step(&mut steps.restore_map_entries, |ftl| {
             let Self { mapping, store, .. } = ftl;
-            mapping.as_demand_paged_mut().expect("the map is on flash").reload_dirty_entries(store)?;
+            demand_paged_map_mut(mapping).reload_dirty_entries(store)?;
             map.content_records = ftl.load_nvram_content_records()?;
             map.units_mapped_without_program = map.content_records.units_mapped_without_program();
             ftl.restore_chunks(&mut map, &newest_chunk_pages)?;
@@ -189,15 +188,10 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Returns the map on flash. Panics if the map of this design is not on flash.
-    fn demand_paged_map(&self) -> &DemandPagedMap {
-        self.mapping.as_demand_paged().expect("the map is on flash")
-    }
-
     /// Returns the unit (flash page or chunk member) to which `lpn` is mapped. Reads its translation page, unless the
     /// entry is in NVRAM or the page was read before.
     fn recovered_unit(&mut self, lpn: Lpn, recovered: &mut RecoveredMap) -> Result<Option<StoredUnit>> {
-        let map = self.demand_paged_map();
+        let map = demand_paged_map(&self.mapping);
         if let Some(unit) = map.cached_unit(lpn) {
             return Ok(unit.to_option());
         }
@@ -210,7 +204,7 @@ impl<N: Nand> Ftl<N> {
         if let Entry::Vacant(vacant) = recovered.units_by_translation_page.entry(id) {
             let mut page = vec![0; page_bytes as usize];
             self.store.read(place, &mut page, Cause::Recovery)?;
-            let units = self.demand_paged_map().decode_entries(id, &page).map(|(_, unit)| unit);
+            let units = demand_paged_map(&self.mapping).decode_entries(id, &page).map(|(_, unit)| unit);
             vacant.insert(units.collect());
         }
         let entries_per_page = page_bytes / size_of::<u32>() as u32;
@@ -372,7 +366,7 @@ impl<N: Nand> Ftl<N> {
         let deltas = std::mem::take(&mut map.content_records.delta_ppn_by_lpn);
         self.restore_recorded_deltas(&deltas, |ftl, lpn, must_be_known| {
             let must_be_known = must_be_known || map.content_records.lpns_with_change_note.contains(&lpn);
-            let cached = ftl.demand_paged_map().cached_unit(lpn);
+            let cached = demand_paged_map(&ftl.mapping).cached_unit(lpn);
             let bound = map
                 .content_records
                 .entries_mapped_without_program

@@ -12,7 +12,7 @@ use crate::address::{Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::design::Persistence;
 use crate::error::Result;
 use crate::ftl::Ftl;
-use crate::mapping::{AnyMapping, Mapping};
+use crate::mapping::{AnyMapping, DemandPagedMap, Mapping};
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::sharing::reverse_map::{ReverseMap, ReverseMapEntry};
@@ -78,6 +78,16 @@ impl NewestPageVersions {
             (self.ppn_of_owner[owner], self.sequence_of_owner[owner]) = (place, sequence);
         }
     }
+}
+
+/// Returns the demand-paged map of a design whose map is on flash.
+fn demand_paged_map(mapping: &AnyMapping) -> &DemandPagedMap {
+    mapping.as_demand_paged().expect("the map is on flash")
+}
+
+/// Returns the demand-paged map of a design whose map is on flash, for changes.
+fn demand_paged_map_mut(mapping: &mut AnyMapping) -> &mut DemandPagedMap {
+    mapping.as_demand_paged_mut().expect("the map is on flash")
 }
 
 /// Applies reverse-map entries (records of binds and trims) to `newest`, which holds the newest versions found in page
@@ -387,7 +397,7 @@ impl<N: Nand> Ftl<N> {
             AnyMapping::Cached(cached) => cached.drop_ram_state(),
             AnyMapping::Journalled(map) => map.drop_ram_state(),
         }
-        let cached = self.mapping.as_demand_paged_mut().expect("the map is on flash");
+        let cached = demand_paged_map_mut(&mut self.mapping);
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let mut data = Vec::new();
         let (of_table, of_journal) = newest.ppn_of_owner.split_at(cached.max_metadata_pages() as usize);

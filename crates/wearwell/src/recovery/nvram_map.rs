@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::RecoveryStepCosts;
+use super::{RecoveryStepCosts, demand_paged_map};
 use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, StoredUnit, is_flash_page};
 use crate::content::compress::directory::{CHUNK_DIRECTORY_BYTES, ChunkDirectory, RecoveredChunks};
 use crate::content::compress::stored_unit_count;
@@ -258,7 +258,7 @@ impl<N: Nand> Ftl<N> {
     /// replaces the entry on flash, because it is newer.
     fn mapped_entries_of_translation_page(&mut self, id: u32) -> Result<Vec<(Lpn, StoredUnit)>> {
         let Self { mapping, store, .. } = self;
-        let cached = mapping.as_demand_paged().expect("only a map on flash has translation pages");
+        let cached = demand_paged_map(mapping);
         let mut page = vec![0xff; store.geometry().page_bytes as usize];
         if let Some(place) = cached.translation_page_ppn(id) {
             store.read(place, &mut page, Cause::Recovery)?;

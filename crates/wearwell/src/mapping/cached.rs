@@ -445,6 +445,11 @@ impl DemandPagedMap {
         self.cache.translation_page_of(lpn)
     }
 
+    /// Returns the index of the map entry of `lpn` among the entries of its translation page.
+    pub(crate) fn index_on_translation_page(&self, lpn: Lpn) -> usize {
+        (lpn.0 - self.table.lpn_range_of(self.translation_page_of(lpn)).start) as usize
+    }
+
     /// Decodes all map entries of translation page `id` from its `bytes`, as (logical page, location), unmapped ones
     /// included.
     pub(crate) fn decode_entries(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, StoredUnit)> {

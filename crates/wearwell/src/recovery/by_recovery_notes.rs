@@ -200,15 +200,12 @@ impl<N: Nand> Ftl<N> {
         }
         let id = map.translation_page_of(lpn);
         let Some(place) = map.translation_page_ppn(id) else { return Ok(None) };
-        let page_bytes = self.store.geometry().page_bytes;
         if let Entry::Vacant(vacant) = recovered.units_by_translation_page.entry(id) {
-            let mut page = vec![0; page_bytes as usize];
+            let mut page = vec![0; self.store.geometry().page_bytes as usize];
             self.store.read(place, &mut page, Cause::Recovery)?;
-            let units = demand_paged_map(&self.mapping).decode_entries(id, &page).map(|(_, unit)| unit);
-            vacant.insert(units.collect());
+            vacant.insert(map.decode_entries(id, &page).map(|(_, unit)| unit).collect());
         }
-        let entries_per_page = page_bytes / size_of::<u32>() as u32;
-        Ok(recovered.units_by_translation_page[&id][(lpn.0 % entries_per_page) as usize].to_option())
+        Ok(recovered.units_by_translation_page[&id][map.index_on_translation_page(lpn)].to_option())
     }
 
     /// Enters the blocks of chunks and deltas into the block table. Reads only the spare areas of the first and last

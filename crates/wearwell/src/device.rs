@@ -32,7 +32,8 @@ pub struct DeviceOptions {
 pub enum HostData<'a> {
     /// The bytes to be written, as many as the request is long.
     Bytes(&'a [u8]),
-    /// One content descriptor (fingerprint and sizes) per logical page that the request touches.
+    /// One content descriptor (fingerprint and sizes) per logical page that the request touches. Pages beyond the last
+    /// descriptor have the content of the last.
     Descriptors(&'a [ContentDescriptor]),
 }
 
@@ -179,6 +180,10 @@ impl<N: Nand> Device<N> {
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::NotWholeSectors`], and the errors of
     /// [`Ftl::write`].
+    ///
+    /// # Panics
+    /// If `data` has fewer bytes than `len`, or no descriptor. Also if it overwrites a part of a page whose other
+    /// sectors are stored in the other form (bytes or descriptors).
     pub fn write(&mut self, offset: u64, len: u64, data: HostData<'_>) -> Result<()> {
         self.require_valid_range(offset, len)?;
         for (k, piece) in self.split_into_pages(offset, len).enumerate() {

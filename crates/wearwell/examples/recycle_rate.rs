@@ -228,7 +228,8 @@ fn apply_call(
         }
         RecyclerCall::Moved(lpn, from, to) => {
             (mapping[lpn.index()], page_writers[to.index()]) = (to, lpn);
-            recycle.record_page_moved(lpn, from, to);
+            let first = Ppn(from.0 - from.0 % BLOCK_PAGES);
+            recycle.record_pages_moved(first, BLOCK_PAGES, &[from], &[to]);
         }
         RecyclerCall::ErasedBlock(first) => {
             recycle.record_block_erased(first, BLOCK_PAGES, |ppn| page_writers[ppn.index()]);

@@ -245,8 +245,10 @@ fn recycling_aware_gc_makes_progress_when_all_block_weights_are_about_zero() {
     for lpn in 0..8 {
         drive.write(lpn, 30 + lpn as u64);
     }
-    let weight: f64 = drive.recycler().recycling_victim_weight((0..4).map(Ppn));
-    assert!(weight < 1e-9, "every dead page is certain to be wanted: {weight}");
+    for ppn in (0..4).map(Ppn) {
+        let probability = drive.recycler().recycle_probability(ppn);
+        assert!(probability > 1.0 - 1e-9, "every dead page is certain to be wanted: {probability}");
+    }
     let free = drive.device.ftl().store().total_free_blocks();
     assert!(drive.collect().is_some());
     assert_eq!(drive.device.ftl().store().total_free_blocks(), free + 1);

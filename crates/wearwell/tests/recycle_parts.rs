@@ -561,7 +561,7 @@ impl RecyclerAndModel {
         let count = std::mem::take(&mut model.accesses[from as usize]);
         model.set_accesses(to, count);
         model.mapping[lpn as usize] = Some(to);
-        self.recycle.record_page_moved(Lpn(lpn), Ppn(from), Ppn(to));
+        self.recycle.record_pages_moved(Ppn(from), 1, &[Ppn(from)], &[Ppn(to)]);
     }
 
     /// Removes an invalid flash page from recycler and model, as the erase of its block does.
@@ -574,7 +574,7 @@ impl RecyclerAndModel {
         }
         self.model.page_states[ppn as usize] = PageState::Free;
         self.model.accesses[ppn as usize] = 0;
-        self.recycle.record_page_erased(owner, Ppn(ppn));
+        self.recycle.record_block_erased(Ppn(ppn), 1, |_| spare);
     }
 
     /// Executes a restart, after which the fingerprint store is loaded from the history.
@@ -646,12 +646,12 @@ impl RecyclerAndModel {
                 );
             }
         }
-        self.assert_victim_weight_equals_model();
+        self.assert_recycle_probabilities_equal_model();
     }
 
-    /// Asserts that the weight of all dead pages, by which recycling-aware GC compares blocks, is as expected.
-    fn assert_victim_weight_equals_model(&self) {
-        let dead: Vec<u32> = self.model.history_by_lpn.iter().flatten().copied().collect();
+    /// Asserts that the recycle probabilities of all dead pages, by which recycling-aware GC weighs blocks, are as
+    /// expected.
+    fn assert_recycle_probabilities_equal_model(&self) {
         let loaded = |ppn: u32| {
             self.model
                 .entries
@@ -661,12 +661,11 @@ impl RecyclerAndModel {
         };
         let accesses =
             |ppn: u32| loaded(ppn).map_or(self.model.accesses[ppn as usize], |entry| entry.accesses);
-        let expected: f64 = dead
-            .iter()
-            .map(|&ppn| 1.0 - self.model.recycle_probability_and_newness(ppn, accesses(ppn)).0)
-            .sum();
-        let actual = self.recycle.recycling_victim_weight(dead.iter().map(|&ppn| Ppn(ppn)));
-        assert!((actual - expected).abs() < 1e-9, "weight {actual}, expected {expected}");
+        for &ppn in self.model.history_by_lpn.iter().flatten() {
+            let expected = self.model.recycle_probability_and_newness(ppn, accesses(ppn)).0;
+            let actual = self.recycle.recycle_probability(Ppn(ppn));
+            assert!((actual - expected).abs() < 1e-9, "probability {actual} of {ppn}, expected {expected}");
+        }
     }
 
     /// Returns the flash pages of the entries of the fingerprint store, the likeliest to be revived first.

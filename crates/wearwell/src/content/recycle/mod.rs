@@ -19,10 +19,9 @@
 //!    page may die, be revived or be erased in between.
 //! 3. Trim: [`Recycler::record_page_invalidated`] without a successor. The page stays in its list and can be recycled.
 //! 4. Host read: [`Recycler::count_read`] for the valid page that was read.
-//! 5. GC: [`Recycler::record_page_moved`] for each copied valid page; [`Recycler::record_block_erased`] (or
-//!    [`Recycler::record_page_erased`] for *every* page) before the block can be programmed again. If GC is
-//!    interruptible, a dead page of the victim may be revived between two copies and is then valid: validity must be
-//!    queried per page, not once per block.
+//! 5. GC: [`Recycler::record_pages_moved`] for the copied valid pages; [`Recycler::record_block_erased`] before the
+//!    block can be programmed again. If GC is interruptible, a dead page of the victim may be revived between two
+//!    copies and is then valid: validity must be queried per page, not once per block.
 //! 6. Power failure: [`Recycler::clear_fingerprint_store_after_power_loss`], then
 //!    [`Recycler::dead_pages_to_reload_after_restart`] and one [`Recycler::load_dead_page_after_restart`] each, then
 //!    [`Recycler::remove_pages_outside_store_from_history`].
@@ -605,24 +604,6 @@ impl Recycler {
         self.read_counts.count_read(ppn);
     }
 
-    /// Records that GC copied the valid page of `lpn` from `from` to `to`. Moves the read count to the copy. The source
-    /// page does not become a dead version of `lpn`.
-    pub fn record_page_moved(&mut self, lpn: Lpn, from: Ppn, to: Ppn) {
-        assert!(
-            !self.history.is_dead(from),
-            "GC copies page {from} of logical page {lpn} as valid, but it is in a list of dead pages"
-        );
-        assert!(
-            !self.history.is_dead(to),
-            "GC copies logical page {lpn} to page {to}, which is still in a list of dead pages"
-        );
-        self.read_counts.move_read_count(from, to);
-        self.history.relocate_heads(&[from], &[to]);
-        self.owners.remove_owner(from);
-        self.owners.remove_owner(to);
-        self.copy_unhashed_mark(from, to);
-    }
-
     /// Marks the page `to`, the GC copy of `from`, as not hashed if `from` was not hashed.
     fn copy_unhashed_mark(&mut self, from: Ppn, to: Ppn) {
         if self.unhashed_pages.contains(from) {
@@ -630,9 +611,10 @@ impl Recycler {
         }
     }
 
-    /// Records that GC copied the valid pages `from` of the block that begins at page `first` to `to`, in order. If
-    /// `to` is shorter, only that many pages were copied. Faster than [`Recycler::record_page_moved`] for each page:
-    /// skips tables in which the block has no entry (read counts, "not hashed" marks, owners).
+    /// Records that GC copied the valid pages `from` of the block of `pages` pages that begins at page `first` to `to`,
+    /// in order. If `to` is shorter, only that many pages were copied. Moves the read counts to the copies. The source
+    /// pages do not become dead versions of their logical pages. Skips tables in which the block has no entry (read
+    /// counts, "not hashed" marks, owners).
     pub fn record_pages_moved(&mut self, first: Ppn, pages: u32, from: &[Ppn], to: &[Ppn]) {
         let from = &from[..to.len()];
         debug_assert!(
@@ -653,21 +635,8 @@ impl Recycler {
         self.owners.remove_owners_of_moved_pages(first, pages, from);
     }
 
-    /// Removes the physical page `ppn`, which is erased, from all recycling state. The engine calls this for every page
-    /// of the block, dead or not. `owner`, the logical page that owns `ppn`, is used only if `ppn` is dead.
-    #[inline]
-    pub fn record_page_erased(&mut self, owner: Lpn, ppn: Ppn) {
-        if self.history.is_dead(ppn) {
-            self.remove_dead_page(owner, ppn);
-        }
-        self.read_counts.reset_count(ppn);
-        self.owners.remove_owner(ppn);
-        self.unhashed_pages.remove(ppn);
-    }
-
-    /// Removes every page of an erased block (`pages` pages from `first` on) from all recycling state. Faster than
-    /// [`Recycler::record_page_erased`] for each, because the cache misses of the pages overlap. `spare_owner` returns
-    /// the owner in the spare area of a page.
+    /// Removes every page of an erased block (`pages` pages from `first` on) from all recycling state. The cache misses
+    /// of the pages overlap. `spare_owner` returns the owner in the spare area of a page.
     pub fn record_block_erased(&mut self, first: Ppn, pages: u32, spare_owner: impl Fn(Ppn) -> Lpn) {
         let mut dead = std::mem::take(&mut self.dead_pages_of_block);
         dead.clear();
@@ -768,16 +737,6 @@ impl Recycler {
         let slot =
             self.history.fingerprint_slot(ppn).filter(|_| self.policy != FingerprintStorePolicy::Lru)?;
         self.fingerprint_store.recycle_probability_level(slot)
-    }
-
-    /// Returns the weight of a victim block for recycling-aware GC: the sum of `1 - probability` over the block's dead
-    /// pages.
-    ///
-    /// The weight is never greater than the number of dead pages. So an engine that visits blocks in descending order
-    /// of dead pages may stop at the first block whose number does not exceed the best weight so far: no later block
-    /// can have a larger weight.
-    pub fn recycling_victim_weight(&self, dead: impl Iterator<Item = Ppn>) -> f64 {
-        dead.map(|ppn| 1.0 - self.recycle_probability(ppn)).sum()
     }
 
     /// Clears the fingerprint store (index of dead pages), as a power failure does. History, read counts and owners are

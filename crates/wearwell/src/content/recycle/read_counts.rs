@@ -72,15 +72,6 @@ impl ReadCounts {
         }
     }
 
-    /// Resets the read count of the physical page `ppn` to 0.
-    #[inline]
-    pub(super) fn reset_count(&mut self, ppn: Ppn) {
-        match self {
-            Self::AllPages(counters) => counters.reset_count(ppn),
-            Self::RecentPages(counters) => counters.reset_count(ppn),
-        }
-    }
-
     /// Resets the read counts of the `count` physical pages from `first` on to 0. O(count) if one of them may have been
     /// read.
     pub(super) fn reset_range(&mut self, first: Ppn, count: u32) {

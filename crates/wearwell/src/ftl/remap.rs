@@ -60,9 +60,7 @@ impl<N: Nand> Ftl<N> {
             return self.write(lpn, content);
         }
         let pool = self.make_room_for_write()?;
-        self.append_and_map_host_page(lpn, pool, content, fingerprint)?;
-        self.drop_page_from_chunk_buffer(lpn);
-        Ok(())
+        self.append_and_map_host_page(lpn, pool, content, fingerprint)
     }
 
     /// Remaps a logical page by a read and a program. Every design can do this; it is the fallback if the bind (mapping

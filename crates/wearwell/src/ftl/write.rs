@@ -70,7 +70,6 @@ impl<N: Nand> Ftl<N> {
             self.offer_to_mechanisms(&write)?;
         if !is_complete {
             self.append_and_map_host_page(lpn, pool, content, write.fingerprint)?;
-            self.drop_page_from_chunk_buffer(lpn);
         }
         self.do_work_after_write_in_mechanisms(seen)
     }
@@ -84,7 +83,8 @@ impl<N: Nand> Ftl<N> {
         fingerprint
     }
 
-    /// Programs a physical page of host data and maps `lpn` to it.
+    /// Programs a physical page of host data and maps `lpn` to it. An older content of `lpn` in the buffer of the next
+    /// compressed chunk is dropped.
     #[inline(always)]
     pub(crate) fn append_and_map_host_page(
         &mut self,
@@ -110,6 +110,7 @@ impl<N: Nand> Ftl<N> {
         }
         self.release_reference(lpn, old);
         self.index_fingerprint_or_mark_unhashed(fingerprint, ppn.into());
+        self.drop_page_from_chunk_buffer(lpn);
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::nand::{CutOutcome, Geometry, RetainedPageFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::sharing::reverse_map::{
-    AnyReverseMap, DEFAULT_SEGMENT_BYTES, EntryLiveness, MAX_SEQUENCE, NvramSegments,
+    AnyReverseMap, DEFAULT_SEGMENT_BYTES, EntryLayout, EntryLiveness, MAX_SEQUENCE, NvramSegments,
     REVERSE_MAP_ENTRY_BYTES, ReverseMap, ReverseMapEntry, ReverseMapKind,
 };
 use wearwell::store::{BlockState, FlashPageStore, FreeBlockOrder, PagesToCopy, Stream};
@@ -165,7 +165,7 @@ impl ReverseMapUnderTest {
     /// Creates an empty reverse map of this kind, with its model. `seed` determines the steps.
     fn new(part: ReverseMapKind, seed: u64, cut_at: Option<u64>, outcome: CutOutcome) -> Self {
         let io = create_store(part, cut_at, outcome);
-        let map = AnyReverseMap::new(part, &io).expect("the part fits");
+        let map = AnyReverseMap::new(&io, part, EntryLayout::default()).expect("the part fits");
         let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         Self { io, map, model: Model::default(), rng, sequence: 0, refused_entries: 0 }
     }
@@ -575,8 +575,10 @@ fn recovery_adopts_stale_reverse_map_entries_of_a_block_and_its_next_erase_frees
 #[test]
 fn impossible_nvram_segment_sizes_are_refused() {
     let io = create_store(segments(1024, 64), None, CutOutcome::NoEffect);
-    let refused =
-        |bytes, segment| matches!(NvramSegments::new(&io, bytes, segment), Err(Error::InvalidOptions(_)));
+    let refused = |bytes, segment| {
+        let map = NvramSegments::new(&io, bytes, segment, EntryLayout::default());
+        matches!(map, Err(Error::InvalidOptions(_)))
+    };
     assert!(refused(2048, 64), "more NVRAM than the medium has");
     assert!(refused(1024, 16) && refused(1024, 0) && refused(1024, 40), "odd segments");
     assert!(refused(1024, 512), "too few segments");
@@ -593,9 +595,8 @@ fn reverse_map_entries_and_segments_have_the_papers_sizes() {
     assert_eq!(GIB / PAGE_BYTES * REVERSE_MAP_ENTRY_BYTES, 4 << 20, "entries for 1 GiB of duplicates");
     let nvram = 1 << 20;
     let nand = SimNand::new(geometry(), RetainedPageFields::default()).with_nvram(nvram);
-    let map =
-        NvramSegments::new(&FlashPageStore::new(nand, FreeBlockOrder::Fifo), nvram, DEFAULT_SEGMENT_BYTES)
-            .unwrap();
+    let io = FlashPageStore::new(nand, FreeBlockOrder::Fifo);
+    let map = NvramSegments::new(&io, nvram, DEFAULT_SEGMENT_BYTES, EntryLayout::default()).unwrap();
     let per_gib = map.capacity_entries() * (GIB / nvram) * PAGE_BYTES;
     assert_eq!(per_gib, 252 * GIB, "duplicates that 1 GiB of NVRAM serves, heads included");
     assert_eq!(GIB / REVERSE_MAP_ENTRY_BYTES * PAGE_BYTES, 256 * GIB, "the same without heads");
@@ -612,7 +613,7 @@ fn empty_store_and_reverse_map(
     let nand =
         SimNand::new(geometry_without_superblocks([1, blocks, 16, 4096]), RetainedPageFields::default());
     let io = FlashPageStore::new(nand.with_nvram(part.nvram_bytes(4096)), FreeBlockOrder::Fifo);
-    let map = AnyReverseMap::new(part, &io).expect("the part fits");
+    let map = AnyReverseMap::new(&io, part, EntryLayout::default()).expect("the part fits");
     (io, map)
 }
 

@@ -96,7 +96,7 @@ impl PageSharingState {
     ) -> Result<Self> {
         Ok(Self {
             reference_counts: ReferenceCounts::new(design.reference_count_form, store.geometry().pages()),
-            reverse_map: AnyReverseMap::with_entry_layout(design.reverse_map, design.entry_layout(), store)?,
+            reverse_map: AnyReverseMap::new(store, design.reverse_map, design.entry_layout())?,
             lpns_mapped_without_program: PageSet::new(logical_pages as u64),
             // Without a reverse map no page can be bound, so there is no content index.
             content_index: design
@@ -334,11 +334,8 @@ impl PageSharingState {
         if let AnyReverseMap::Ideal(reverse_map) = &mut self.reverse_map {
             reverse_map.clear();
         } else {
-            self.reverse_map = AnyReverseMap::with_entry_layout(
-                self.options.reverse_map,
-                self.options.entry_layout(),
-                store,
-            )?;
+            self.reverse_map =
+                AnyReverseMap::new(store, self.options.reverse_map, self.options.entry_layout())?;
         }
         Ok(())
     }

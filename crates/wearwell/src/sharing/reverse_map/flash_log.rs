@@ -89,25 +89,14 @@ pub struct FlashLog {
 }
 
 impl FlashLog {
-    /// Creates an empty reverse-map log of at most `log_bytes` bytes on flash, with its buffer in the NVRAM of `io`.
+    /// Creates an empty reverse-map log of at most `log_bytes` bytes on flash, with its buffer in the NVRAM of `io` and
+    /// entries of layout `entry_layout`.
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has no NVRAM for a page and a word, the log has fewer than two pages or
     /// more than the device, or the device has more than [`MAX_DEVICE_PAGES_FOR_LOG`](super::MAX_DEVICE_PAGES_FOR_LOG)
     /// pages.
-    pub fn new<N: Nand>(io: &FlashPageStore<N>, log_bytes: u64) -> Result<Self> {
-        Self::with_entry_layout(io, log_bytes, EntryLayout::WithoutRemapCommand)
-    }
-
-    /// Creates an empty reverse-map log on flash, as [`FlashLog::new`], with entries of layout `entry_layout`.
-    ///
-    /// # Errors
-    /// Those of [`FlashLog::new`].
-    pub fn with_entry_layout<N: Nand>(
-        io: &FlashPageStore<N>,
-        log_bytes: u64,
-        entry_layout: EntryLayout,
-    ) -> Result<Self> {
+    pub fn new<N: Nand>(io: &FlashPageStore<N>, log_bytes: u64, entry_layout: EntryLayout) -> Result<Self> {
         let (page_bytes, pages) = (io.geometry().page_bytes, io.geometry().pages());
         let buffer_bytes = page_bytes as u64 + 8;
         let log_pages = log_bytes / page_bytes as u64;

@@ -752,25 +752,18 @@ impl AnyReverseMap {
         }
     }
 
-    /// Creates an empty reverse map for the device of `io`, whose NVRAM must be all zeros.
+    /// Creates an empty reverse map for the device of `io`, whose NVRAM must be all zeros, with entries of layout
+    /// `entry_layout`.
     ///
     /// # Errors
-    /// [`Error::InvalidOptions`] if the size is not usable for this kind, or the medium has too little NVRAM.
-    pub fn new<N: Nand>(kind: ReverseMapKind, io: &FlashPageStore<N>) -> Result<Self> {
-        Self::with_entry_layout(kind, EntryLayout::WithoutRemapCommand, io)
-    }
-
-    /// Creates an empty reverse map, as [`AnyReverseMap::new`], with entries of layout `form`.
-    ///
-    /// # Errors
-    /// Those of [`AnyReverseMap::new`]; [`Error::InvalidOptions`] if entries of layout `form` name an atomic remap
-    /// command, but this kind of reverse map stores entries neither in NVRAM nor on flash.
-    pub fn with_entry_layout<N: Nand>(
-        reverse_map_kind: ReverseMapKind,
-        form: EntryLayout,
+    /// [`Error::InvalidOptions`] if the size is not usable for this kind, the medium has too little NVRAM, or entries
+    /// are to name an atomic remap command, but this kind of reverse map stores entries neither in NVRAM nor on flash.
+    pub fn new<N: Nand>(
         io: &FlashPageStore<N>,
+        reverse_map_kind: ReverseMapKind,
+        entry_layout: EntryLayout,
     ) -> Result<Self> {
-        if form == EntryLayout::WithRemapCommand
+        if entry_layout == EntryLayout::WithRemapCommand
             && matches!(reverse_map_kind, ReverseMapKind::OobOnly | ReverseMapKind::Ideal)
         {
             return Err(Error::InvalidOptions(
@@ -782,14 +775,14 @@ impl AnyReverseMap {
         Ok(match reverse_map_kind {
             ReverseMapKind::OobOnly => Self::OobOnly,
             ReverseMapKind::Segments { nvram_bytes, segment_bytes } => {
-                Self::Segments(NvramSegments::with_entry_layout(io, nvram_bytes, segment_bytes, form)?)
+                Self::Segments(NvramSegments::new(io, nvram_bytes, segment_bytes, entry_layout)?)
             }
             ReverseMapKind::NvramLog { nvram_bytes } => {
-                Self::NvramLog(NvramLog::with_entry_layout(io, nvram_bytes, form)?)
+                Self::NvramLog(NvramLog::new(io, nvram_bytes, entry_layout)?)
             }
             ReverseMapKind::FlashLog { log_pages } => {
                 let log_bytes = log_pages as u64 * io.geometry().page_bytes as u64;
-                Self::FlashLog(FlashLog::with_entry_layout(io, log_bytes, form)?)
+                Self::FlashLog(FlashLog::new(io, log_bytes, entry_layout)?)
             }
             ReverseMapKind::Ideal => Self::Ideal(IdealReverseMap::new(io.geometry().pages())),
         })

@@ -64,26 +64,15 @@ pub struct NvramLog {
 }
 
 impl NvramLog {
-    /// Creates an empty reverse-map log in the first `nvram_bytes` bytes of the NVRAM of `io`.
+    /// Creates an empty reverse-map log in the first `nvram_bytes` bytes of the NVRAM of `io`, with entries of layout
+    /// `entry_layout`.
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has less NVRAM, the log is too small, or the device has more than
     /// [`MAX_DEVICE_PAGES_FOR_LOG`](super::MAX_DEVICE_PAGES_FOR_LOG) pages.
-    pub fn new<N: Nand>(io: &FlashPageStore<N>, nvram_bytes: u64) -> Result<Self> {
-        Self::with_entry_layout(io, nvram_bytes, EntryLayout::WithoutRemapCommand)
-    }
-
-    /// Creates an empty reverse-map log in NVRAM, as [`NvramLog::new`], with entries of layout `form`.
-    ///
-    /// # Errors
-    /// Those of [`NvramLog::new`].
-    pub fn with_entry_layout<N: Nand>(
-        io: &FlashPageStore<N>,
-        nvram_bytes: u64,
-        form: EntryLayout,
-    ) -> Result<Self> {
-        let slots =
-            nvram_bytes.saturating_sub(form.commands_complete_until_word_bytes()) / form.entry_bytes();
+    pub fn new<N: Nand>(io: &FlashPageStore<N>, nvram_bytes: u64, entry_layout: EntryLayout) -> Result<Self> {
+        let slots = nvram_bytes.saturating_sub(entry_layout.commands_complete_until_word_bytes())
+            / entry_layout.entry_bytes();
         if (io.nvram().len() as u64 * 8) < nvram_bytes {
             return Err(Error::of_small_nvram("the reverse map", nvram_bytes, io.nvram().len()));
         }
@@ -92,7 +81,7 @@ impl NvramLog {
             return Err(Error::InvalidOptions(format!(
                 "the reverse map needs room for at least {MIN_LOG_SLOTS} entries of {} bytes, but its {nvram_bytes} bytes \
                  of NVRAM hold {slots}: raise remap.size_mib",
-                form.entry_bytes()
+                entry_layout.entry_bytes()
             )));
         }
         if slots > u32::MAX as u64 {
@@ -100,11 +89,14 @@ impl NvramLog {
                 "the reverse map can have at most {} entries of {} bytes, but its {nvram_bytes} bytes of NVRAM hold \
                  {slots}: lower remap.size_mib",
                 u32::MAX,
-                form.entry_bytes()
+                entry_layout.entry_bytes()
             )));
         }
         Ok(Self {
-            command_state: RemapCommandState::new(form, slots as usize * form.words_per_entry()),
+            command_state: RemapCommandState::new(
+                entry_layout,
+                slots as usize * entry_layout.words_per_entry(),
+            ),
             slot_count: slots as u32,
             oldest_slot: 0,
             used_slots: 0,

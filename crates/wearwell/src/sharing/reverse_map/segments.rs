@@ -182,20 +182,12 @@ pub struct NvramSegments {
 
 impl NvramSegments {
     /// Creates an empty reverse map with segments of `segment_bytes` bytes in the first `nvram_bytes` bytes of the
-    /// NVRAM of `io`.
+    /// NVRAM of `io`, for entries of layout `entry_layout`.
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has less NVRAM, a segment is shorter than two entries or no
     /// multiple of 16 bytes, or there are too few or too many segments.
-    pub fn new<N: Nand>(io: &FlashPageStore<N>, nvram_bytes: u64, segment_bytes: u32) -> Result<Self> {
-        Self::with_entry_layout(io, nvram_bytes, segment_bytes, EntryLayout::WithoutRemapCommand)
-    }
-
-    /// Creates an empty reverse map in NVRAM segments, as [`NvramSegments::new`], for entries of layout `entry_layout`.
-    ///
-    /// # Errors
-    /// Those of [`NvramSegments::new`].
-    pub fn with_entry_layout<N: Nand>(
+    pub fn new<N: Nand>(
         io: &FlashPageStore<N>,
         nvram_bytes: u64,
         segment_bytes: u32,
@@ -234,14 +226,14 @@ impl NvramSegments {
     }
 
     /// Returns a sentence that says why the NVRAM cannot be divided into `segments` segments of this size for entries
-    /// of layout `form`; `None` if it can.
+    /// of layout `entry_layout`; `None` if it can.
     fn segment_size_problem(
         nvram_bytes: u64,
-        (segment_bytes, form): (u32, EntryLayout),
+        (segment_bytes, entry_layout): (u32, EntryLayout),
         segments: u64,
     ) -> Option<String> {
-        let (least, unit) =
-            (2 * form.entry_bytes() as u32, if form == EntryLayout::WithoutRemapCommand { 16 } else { 8 });
+        let least = 2 * entry_layout.entry_bytes() as u32;
+        let unit = if entry_layout == EntryLayout::WithoutRemapCommand { 16 } else { 8 };
         if segment_bytes < least || !segment_bytes.is_multiple_of(unit) {
             return Some(format!(
                 "remap.segment_bytes is {segment_bytes}; the size of an NVRAM segment must be a multiple of {unit} \
@@ -688,11 +680,11 @@ impl NvramSegments {
     /// entries this is not needed: the next entry overwrites word 0 before word 1 counts. With three words, an old word
     /// could complete the next entry.
     fn zero_torn_entry<N: Nand>(&self, io: &mut FlashPageStore<N>, segment: u32, count: u32) -> Result<()> {
-        let form = self.command_state.entry_layout;
-        if form == EntryLayout::WithoutRemapCommand || count == self.entries_per_segment() {
+        let entry_layout = self.command_state.entry_layout;
+        if entry_layout == EntryLayout::WithoutRemapCommand || count == self.entries_per_segment() {
             return Ok(());
         }
-        form.zero_nvram_entry(io, self.first_word_index_of_slot(segment, 1 + count))
+        entry_layout.zero_nvram_entry(io, self.first_word_index_of_slot(segment, 1 + count))
     }
 
     /// Zeroes, after a power loss, the reverse-map entries of atomic commands that were not recorded completely, newest

@@ -99,13 +99,6 @@ impl SchemeSet {
         Self(self.0 | 1 << position)
     }
 
-    /// Removes from the set the lifetime scheme (such as compression) at `position` in the write pipeline, and returns
-    /// the result.
-    #[must_use]
-    pub fn without_scheme(self, position: usize) -> Self {
-        Self(self.0 & !(1 << position))
-    }
-
     /// Returns whether the lifetime scheme (such as compression) at `position` of the write pipeline is in the set.
     pub fn contains(self, position: usize) -> bool {
         position < MAX_SCHEMES && self.0 >> position & 1 == 1

@@ -155,12 +155,6 @@ impl<N: Nand> FlashPageStore<N> {
         Ppn(self.geometry.first_page(block).0 + head_pages)
     }
 
-    /// Returns the division of blocks into a head page and tail pages, which describe the block, and data pages
-    /// between; `None` if blocks have only data pages.
-    pub fn head_tail_layout(&self) -> Option<HeadTailLayout> {
-        self.head_tail_layout
-    }
-
     /// Returns the bytes of controller RAM for the contents of tail pages (lists of a block's pages) that are not
     /// written yet, of open blocks and of full ones; `None` if blocks have no tail pages.
     pub(crate) fn unwritten_tail_page_ram_bytes(&self) -> Option<u64> {

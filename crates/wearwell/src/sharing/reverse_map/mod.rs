@@ -432,15 +432,6 @@ pub struct EntryLiveness {
 }
 
 impl EntryLiveness {
-    /// Liveness of a reverse-map entry that can be dropped: neither its mapping nor its tombstone (record of a trim) is
-    /// needed.
-    pub const DEAD: Self = Self { is_mapping_live: false, is_tombstone_needed: false };
-
-    /// Returns whether the reverse-map entry is still needed, for its mapping or as a tombstone (record of a trim).
-    pub fn is_live(self) -> bool {
-        self.is_mapping_live || self.is_tombstone_needed
-    }
-
     /// Returns what must be kept of a reverse-map entry. This is the whole entry while its mapping holds, or if it is a
     /// tombstone (record of a trim) that is needed. If only the tombstone of a relocation is needed, it is a tombstone
     /// for the source, the logical page that was unmapped by the relocation. `None` if nothing is needed.

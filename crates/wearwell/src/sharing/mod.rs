@@ -64,8 +64,8 @@ pub(crate) struct PageSharingState {
     pub(crate) reference_counts: ReferenceCounts,
     /// Record of the logical pages that were mapped to stored pages without a program.
     pub(crate) reverse_map: AnyReverseMap,
-    /// Logical pages that are mapped by a reverse-map entry (the LR bitmap of Remap-SSD), indexed by LPN.
-    lpns_mapped_without_program: PageSet,
+    /// State by which the liveness of reverse-map entries is decided.
+    liveness_basis: EntryLivenessBasis,
     /// Index of stored contents by fingerprint; `None` if the design does not deduplicate.
     pub(crate) content_index: Option<ContentIndex>,
     /// Whether deduplication is on, so that host writes are served by hits in the content index (hash table of stored
@@ -73,9 +73,6 @@ pub(crate) struct PageSharingState {
     pub(crate) is_deduplication_on: bool,
     /// Options of sharing (several logical pages mapped to one stored page) that the design sets.
     pub(crate) options: SharingOptions,
-    /// Lower bound of the sequence numbers at which the blocks in use were opened: all pages in use are newer. A bound
-    /// that is too low only keeps tombstones (records of trims) longer.
-    block_opening_sequence_lower_bound: u64,
     /// Reverse-map entries of the current GC victim. The vector is kept between collections so that it need not be
     /// allocated again.
     pub(crate) victim_reverse_map_entries: Vec<ReverseMapEntry>,
@@ -97,7 +94,10 @@ impl PageSharingState {
         Ok(Self {
             reference_counts: ReferenceCounts::new(design.reference_count_form, store.geometry().pages()),
             reverse_map: AnyReverseMap::new(store, design.reverse_map, design.entry_layout())?,
-            lpns_mapped_without_program: PageSet::new(logical_pages as u64),
+            liveness_basis: EntryLivenessBasis {
+                lpns_mapped_without_program: PageSet::new(logical_pages as u64),
+                block_opening_sequence_lower_bound: 0,
+            },
             // Without a reverse map no page can be bound, so there is no content index.
             content_index: design
                 .dedup
@@ -105,7 +105,6 @@ impl PageSharingState {
                 .map(|dedup| ContentIndex::new(dedup.capacity_entries, logical_pages)),
             is_deduplication_on: true,
             options: design,
-            block_opening_sequence_lower_bound: 0,
             victim_reverse_map_entries: Vec::new(),
             block_of_loaded_victim_entries: None,
             has_room_to_record_victim_entries_again: true,
@@ -121,7 +120,7 @@ impl PageSharingState {
     /// Returns whether `lpn` is mapped to its present page without a program, that is, by a reverse-map entry.
     #[inline]
     pub(crate) fn is_mapped_without_program(&self, lpn: Lpn) -> bool {
-        self.lpns_mapped_without_program.contains(Ppn(lpn.0))
+        self.liveness_basis.lpns_mapped_without_program.contains(Ppn(lpn.0))
     }
 
     /// Prefetches the entries of the sharing tables that overwriting `lpns` will access, so that their cache misses
@@ -144,7 +143,7 @@ impl PageSharingState {
 
     /// Marks `lpn` as mapped to its present page without a program, that is, by a reverse-map entry.
     pub(crate) fn mark_mapped_without_program(&mut self, lpn: Lpn) {
-        self.lpns_mapped_without_program.insert(Ppn(lpn.0));
+        self.liveness_basis.lpns_mapped_without_program.insert(Ppn(lpn.0));
     }
 
     /// Makes room in the reverse map for one more entry of a host request, and returns whether there is room; see
@@ -154,13 +153,7 @@ impl PageSharingState {
         mapping: &AnyMapping,
         io: &mut FlashPageStore<N>,
     ) -> Result<bool> {
-        let Self {
-            reverse_map: reverse,
-            lpns_mapped_without_program: bound,
-            block_opening_sequence_lower_bound: opening_lower_bound,
-            ..
-        } = self;
-        reverse.make_room_for_entry(io, &|entry| entry_liveness(mapping, bound, *opening_lower_bound, entry))
+        self.reverse_map.make_room_for_entry(io, &|entry| self.liveness_basis.liveness(mapping, entry))
     }
 
     /// Cleans pages of a reverse-map log that recovery found longer than it may be; see
@@ -170,14 +163,8 @@ impl PageSharingState {
         mapping: &AnyMapping,
         io: &mut FlashPageStore<N>,
     ) -> Result<()> {
-        let Self {
-            reverse_map: reverse,
-            lpns_mapped_without_program: bound,
-            block_opening_sequence_lower_bound: opening_lower_bound,
-            ..
-        } = self;
-        let liveness = |entry: &ReverseMapEntry| entry_liveness(mapping, bound, *opening_lower_bound, entry);
-        while reverse.clean_excess_log_page(io, &liveness)? {}
+        let liveness = |entry: &ReverseMapEntry| self.liveness_basis.liveness(mapping, entry);
+        while self.reverse_map.clean_excess_log_page(io, &liveness)? {}
         Ok(())
     }
 
@@ -189,13 +176,7 @@ impl PageSharingState {
         io: &mut FlashPageStore<N>,
         entry: ReverseMapEntry,
     ) -> Result<()> {
-        let Self {
-            reverse_map: reverse,
-            lpns_mapped_without_program: bound,
-            block_opening_sequence_lower_bound: opening_lower_bound,
-            ..
-        } = self;
-        reverse.record_entry(io, entry, &|entry| entry_liveness(mapping, bound, *opening_lower_bound, entry))
+        self.reverse_map.record_entry(io, entry, &|entry| self.liveness_basis.liveness(mapping, entry))
     }
 
     /// Makes room in the reverse map for an atomic remap command with one entry for each of the physical pages
@@ -206,15 +187,8 @@ impl PageSharingState {
         io: &mut FlashPageStore<N>,
         places: &[Option<Ppn>],
     ) -> Result<bool> {
-        let Self {
-            reverse_map: reverse,
-            lpns_mapped_without_program: bound,
-            block_opening_sequence_lower_bound: opening_lower_bound,
-            ..
-        } = self;
-        reverse.make_room_for_remap_entries(io, places, &|entry| {
-            entry_liveness(mapping, bound, *opening_lower_bound, entry)
-        })
+        self.reverse_map
+            .make_room_for_remap_entries(io, places, &|entry| self.liveness_basis.liveness(mapping, entry))
     }
 
     /// Records the entries of an atomic remap command in the reverse map; see [`ReverseMap::record_remap_entries`].
@@ -230,12 +204,7 @@ impl PageSharingState {
     /// Returns which meanings of a reverse-map entry still hold: its mapping (the logical page is still mapped to the
     /// flash page), its tombstone (record of a trim), both or neither.
     pub(crate) fn liveness_of(&self, mapping: &AnyMapping, entry: &ReverseMapEntry) -> EntryLiveness {
-        entry_liveness(
-            mapping,
-            &self.lpns_mapped_without_program,
-            self.block_opening_sequence_lower_bound,
-            entry,
-        )
+        self.liveness_basis.liveness(mapping, entry)
     }
 
     /// Loads the reverse-map entries of `block` for GC, without the binds and tombstones (records of trims) that are
@@ -248,17 +217,12 @@ impl PageSharingState {
     ) -> Result<()> {
         let mut entries = std::mem::take(&mut self.victim_reverse_map_entries);
         entries.clear();
-        self.block_opening_sequence_lower_bound = io.blocks_mut().oldest_opening_sequence();
-        let Self {
-            reverse_map: reverse,
-            lpns_mapped_without_program: bound,
-            block_opening_sequence_lower_bound: opening_lower_bound,
-            ..
-        } = self;
-        let needed = |entry: &ReverseMapEntry| entry_liveness(mapping, bound, *opening_lower_bound, entry);
-        self.has_room_to_record_victim_entries_again = reverse.make_room_for_victim(io, block, &needed)?;
+        self.liveness_basis.block_opening_sequence_lower_bound = io.blocks_mut().oldest_opening_sequence();
+        let needed = |entry: &ReverseMapEntry| self.liveness_basis.liveness(mapping, entry);
+        self.has_room_to_record_victim_entries_again =
+            self.reverse_map.make_room_for_victim(io, block, &needed)?;
         let before = io.stats.controller_work.nvram_read_bytes;
-        reverse.scan_entries_of_block(io, block, &mut entries)?;
+        self.reverse_map.scan_entries_of_block(io, block, &mut entries)?;
         let scanned = io.stats.controller_work.nvram_read_bytes - before;
         io.stats.referrer_scan_bytes += scanned;
         io.stats.largest_referrer_scan_bytes = io.stats.largest_referrer_scan_bytes.max(scanned);
@@ -312,7 +276,7 @@ impl PageSharingState {
         lpn: Lpn,
         place: StoredUnit,
     ) -> bool {
-        let was_bound = self.lpns_mapped_without_program.remove(Ppn(lpn.0));
+        let was_bound = self.liveness_basis.lpns_mapped_without_program.remove(Ppn(lpn.0));
         if was_bound {
             self.reverse_map.mark_mapping_superseded(io, lpn, Ppn(place.0));
         }
@@ -322,8 +286,9 @@ impl PageSharingState {
     /// Drops the state of sharing in RAM, except the reverse map, as a loss of power does.
     pub(crate) fn drop_ram_state(&mut self) {
         self.reference_counts.clear();
-        self.lpns_mapped_without_program = self.lpns_mapped_without_program.empty_of_same_size();
-        self.block_opening_sequence_lower_bound = 0;
+        let basis = &mut self.liveness_basis;
+        basis.lpns_mapped_without_program = basis.lpns_mapped_without_program.empty_of_same_size();
+        basis.block_opening_sequence_lower_bound = 0;
         if let Some(index) = &mut self.content_index {
             index.clear();
         }
@@ -391,29 +356,37 @@ impl PageSharingState {
     pub(crate) fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.reverse_map.ram_bytes_by_structure();
         parts.push(("reference counts", self.reference_counts.ram_bytes()));
-        parts.push(("bitmap of bound pages", self.lpns_mapped_without_program.memory_bytes()));
+        parts.push(("bitmap of bound pages", self.liveness_basis.lpns_mapped_without_program.memory_bytes()));
         parts.extend(self.content_index.as_ref().map(|index| ("content index", index.ram_bytes())));
         parts
     }
 }
 
-/// Returns which meanings of a reverse-map entry still hold: its mapping (the logical page is still mapped to the flash
-/// page), its tombstone (record of a trim), both or neither. Only an L2P map in RAM is queried, because a look-up must
-/// not cause flash operations. With a map on flash, every entry counts as a current mapping: such a map is combined
-/// with the ideal reverse map only, which has no other entries.
-pub(crate) fn entry_liveness(
-    mapping: &AnyMapping,
-    bound: &PageSet,
+/// State of sharing by which the liveness of a reverse-map entry is decided, besides the L2P map.
+#[derive(Clone, Debug)]
+struct EntryLivenessBasis {
+    /// Logical pages that are mapped by a reverse-map entry (the LR bitmap of Remap-SSD), indexed by LPN.
+    lpns_mapped_without_program: PageSet,
+    /// Lower bound of the sequence numbers at which the blocks in use were opened: all pages in use are newer. A bound
+    /// that is too low only keeps tombstones (records of trims) longer.
     block_opening_sequence_lower_bound: u64,
-    entry: &ReverseMapEntry,
-) -> EntryLiveness {
-    let AnyMapping::Flat(map) = mapping else {
-        return EntryLiveness { is_mapping_live: true, is_tombstone_needed: false };
-    };
-    let bind = entry.mapped_ppn.is_some_and(|place| {
-        bound.contains(Ppn(entry.lpn.0)) && map.get(entry.lpn) == Some(StoredUnit::from(place))
-    });
-    let tombstone = entry.sequence_number > block_opening_sequence_lower_bound
-        && entry.tombstoned_lpns().any(|lpn| map.get(lpn).is_none());
-    EntryLiveness { is_mapping_live: bind, is_tombstone_needed: tombstone }
+}
+
+impl EntryLivenessBasis {
+    /// Returns which meanings of a reverse-map entry still hold: its mapping (the logical page is still mapped to the
+    /// flash page), its tombstone (record of a trim), both or neither. Only an L2P map in RAM is queried, because a
+    /// look-up must not cause flash operations. With a map on flash, every entry counts as a current mapping: such a
+    /// map is combined with the ideal reverse map only, which has no other entries.
+    fn liveness(&self, mapping: &AnyMapping, entry: &ReverseMapEntry) -> EntryLiveness {
+        let AnyMapping::Flat(map) = mapping else {
+            return EntryLiveness { is_mapping_live: true, is_tombstone_needed: false };
+        };
+        let bind = entry.mapped_ppn.is_some_and(|place| {
+            self.lpns_mapped_without_program.contains(Ppn(entry.lpn.0))
+                && map.get(entry.lpn) == Some(StoredUnit::from(place))
+        });
+        let tombstone = entry.sequence_number > self.block_opening_sequence_lower_bound
+            && entry.tombstoned_lpns().any(|lpn| map.get(lpn).is_none());
+        EntryLiveness { is_mapping_live: bind, is_tombstone_needed: tombstone }
+    }
 }

@@ -40,6 +40,7 @@ use crate::address::{Lpn, MAX_CHUNK_MEMBERS, Ppn, StoredUnit};
 use crate::data::mix_bits;
 use crate::error::{Error, Result};
 use crate::nand::Nand;
+use crate::tables::does_search_pass_gap;
 use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Maximum number of content records in excess of the limit up to which contents may be shared or packed. The excess is
@@ -340,7 +341,7 @@ impl ContentRecords {
                 break;
             }
             let home = self.home_position_of(ContentRecord::from_word(word).key());
-            if self.search_distance(home, position) >= self.search_distance(gap, position) {
+            if does_search_pass_gap(home, gap, position) {
                 self.store_table_word(io, gap, word)?;
                 gap = position;
             }
@@ -348,11 +349,6 @@ impl ContentRecords {
         self.store_table_word(io, gap, 0)?;
         self.record_count -= 1;
         Ok(())
-    }
-
-    /// Returns the number of steps of a search in the hash table from position `from` to position `to`.
-    fn search_distance(&self, from: usize, to: usize) -> usize {
-        if to >= from { to - from } else { to + self.table_words - from }
     }
 
     /// Reads the words at which searches for `keys` begin, so that their cache misses overlap

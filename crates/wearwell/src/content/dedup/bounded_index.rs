@@ -12,8 +12,8 @@
 //! Invariant: there is no empty bucket between the home of an entry and its bucket.
 
 use crate::address::StoredUnit;
-use crate::tables::DenseTable;
 use crate::tables::prefetch::load_into_cpu_cache;
+use crate::tables::{DenseTable, does_search_pass_gap};
 
 /// Returns the length to which a full hash table of `len` 8-byte words grows: `len * 1.5`, at least 16 words.
 fn grown_table_len(len: usize) -> usize {
@@ -318,8 +318,7 @@ impl BoundedIndex {
                 break;
             }
             let home = self.home_bucket(word.tag());
-            let is_behind_gap = if gap < at { gap < home && home <= at } else { gap < home || home <= at };
-            if !is_behind_gap {
+            if does_search_pass_gap(home, gap, at) {
                 self.bucket_words.set(gap, word.0);
                 gap = at;
             }

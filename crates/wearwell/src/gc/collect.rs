@@ -560,20 +560,27 @@ impl<N: Nand> Ftl<N> {
         let moves = PagesToCopy { source_pages: &batch.source_pages, owners: &batch.owners };
         let outcome = self.store.copy_pages(moves, stream, pool, cause, &mut batch.destination_pages);
         for ((id, &from), &to) in batch.owners.iter().zip(&batch.source_pages).zip(&batch.destination_pages) {
-            match &mut self.sharing {
-                Some(sharing) if stream == Stream::RemapLog => {
+            match stream {
+                Stream::RemapLog => {
+                    let sharing = self.sharing.as_mut().expect("only sharing has a reverse map");
                     sharing.reverse_map.record_metadata_page_move(id.0, to);
                 }
-                _ if stream == Stream::Validity => self.validity.record_metadata_page_move(id.0, from, to),
-                _ if self.store.move_retained_translation_page_version(from, to) => {}
-                _ => self.mapping.record_metadata_page_move(id.0, to),
+                Stream::Validity => self.validity.record_metadata_page_move(id.0, from, to),
+                Stream::Translation => {
+                    if !self.store.move_retained_translation_page_version(from, to) {
+                        self.mapping.record_metadata_page_move(id.0, to);
+                    }
+                }
+                Stream::Host | Stream::Gc | Stream::Delta | Stream::Chunk => {
+                    unreachable!("pages of {stream:?} are no metadata")
+                }
             }
         }
         let copies = batch.destination_pages.len() as u64;
         match stream {
             Stream::Translation => self.store.stats.gc_translation_copies += copies,
             Stream::Validity => self.store.stats.gc_validity_copies += copies,
-            _ => {}
+            Stream::Host | Stream::Gc | Stream::Delta | Stream::Chunk | Stream::RemapLog => {}
         }
         self.store.lower_valid_count(victim, batch.destination_pages.len() as u32);
         self.collector.batch = batch;
@@ -583,12 +590,16 @@ impl<N: Nand> Ftl<N> {
     /// Returns whether the flash page `ppn` is the current copy of metadata page `id`. `stream` says which kind of page
     /// this is: translation page, validity page, or page of the reverse map's log.
     pub(crate) fn is_current_metadata_page(&self, stream: Stream, id: u32, ppn: Ppn) -> bool {
-        match &self.sharing {
-            Some(sharing) if stream == Stream::RemapLog => {
-                sharing.reverse_map.holds_current_metadata_page(id, ppn)
+        match stream {
+            Stream::RemapLog => {
+                let sharing = self.sharing.as_ref();
+                sharing.is_some_and(|sharing| sharing.reverse_map.holds_current_metadata_page(id, ppn))
             }
-            _ if stream == Stream::Validity => self.validity.holds_current_metadata_page(id, ppn),
-            _ => self.mapping.holds_current_metadata_page(id, ppn),
+            Stream::Validity => self.validity.holds_current_metadata_page(id, ppn),
+            Stream::Translation => self.mapping.holds_current_metadata_page(id, ppn),
+            Stream::Host | Stream::Gc | Stream::Delta | Stream::Chunk => {
+                unreachable!("pages of {stream:?} are no metadata")
+            }
         }
     }
 

@@ -377,8 +377,8 @@ impl<N: Nand> Ftl<N> {
         self.list_one_referrer_per_page(&batch.source_pages, &mut batch.owners);
         let moves = PagesToCopy { source_pages: &batch.source_pages, owners: &batch.owners };
         let outcome = self.store.copy_pages(moves, stream, pool, cause, &mut batch.destination_pages);
-        let told = self.update_tables_for_copied_pages(victim, &batch);
-        let outcome = outcome.and(told);
+        let update = self.update_tables_for_copied_pages(victim, &batch);
+        let outcome = outcome.and(update);
         // In RAM, superseded pages are invalid from this moment, even if copying was interrupted: the map must not find
         // them again.
         if outcome.is_ok() || !self.validity.is_on_flash() {
@@ -549,10 +549,10 @@ impl<N: Nand> Ftl<N> {
         let first = self.store.geometry().first_page(victim).0;
         let mut batch = std::mem::take(&mut self.collector.batch);
         batch.clear();
-        let held = self.store.retained_pages_in(victim);
+        let retained_pages = self.store.retained_pages_in(victim);
         for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
             let id = self.store.owner_in_oob(ppn);
-            if self.is_current_metadata_page(stream, id.0, ppn) || held.contains(&ppn) {
+            if self.is_current_metadata_page(stream, id.0, ppn) || retained_pages.contains(&ppn) {
                 batch.source_pages.push(ppn);
                 batch.owners.push(id);
             }

@@ -660,7 +660,7 @@ impl DemandPagedMap {
         let mut changes = 0;
         // Invalid pages found here are reported only if the new version is written: after a failure they are found
         // again.
-        let told = self.identified_invalid_pages.len();
+        let invalid_pages_before = self.identified_invalid_pages.len();
         for (slot, word) in self.cache.dirty_slots_of_page(id).zip(self.table.loaded_entry_words_mut()) {
             let entry = self.cache.entry(slot);
             let on_flash = StoredUnit(std::mem::replace(&mut word.word_value, entry.unit.0));
@@ -680,7 +680,7 @@ impl DemandPagedMap {
         if changes == 0 && self.defers_invalid_page_identification() {
             self.counts.omitted_synchronisations += 1;
         } else if let Err(error) = self.write_loaded_translation_page(io, id, cause) {
-            self.identified_invalid_pages.truncate(told);
+            self.identified_invalid_pages.truncate(invalid_pages_before);
             return Err(error);
         }
         self.has_written_page_since_checkpoint |= changes > 0;

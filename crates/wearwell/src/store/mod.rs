@@ -439,12 +439,12 @@ impl<N: Nand> FlashPageStore<N> {
     /// which the stream has an open block, or of all pools if it has none. O(1) for a stream with one open block.
     pub fn preferred_append_pool(&self, stream: Stream) -> u32 {
         let free_and_first = |&pool: &u32| (self.free_blocks(pool), u32::MAX - pool);
-        let richest = match self.pools_with_open_block[stream as usize].as_slice() {
+        let preferred = match self.pools_with_open_block[stream as usize].as_slice() {
             [] => (0..self.allocation_pools).max_by_key(free_and_first),
             &[only] => Some(only),
             open => open.iter().copied().max_by_key(free_and_first),
         };
-        richest.expect("a device has a pool")
+        preferred.expect("a device has a pool")
     }
 
     /// Returns the index in `frontiers` of the open block of a stream of writes in a pool.

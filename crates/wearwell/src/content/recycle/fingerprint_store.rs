@@ -342,7 +342,7 @@ impl FingerprintStore {
             next_duplicate: below,
             ..
         } = self.slots[slot as usize];
-        let mut heir = None;
+        let mut duplicate = None;
         if standing == SlotState::Duplicate {
             self.link_duplicates(link, below);
         } else if below == NO_FINGERPRINT_STORE_SLOT {
@@ -351,10 +351,10 @@ impl FingerprintStore {
         } else {
             self.remove_from_eviction_order(slot);
             self.move_index_entry(slot, below);
-            heir = Some(below);
+            duplicate = Some(below);
         }
         self.release_slot(history, slot);
-        heir
+        duplicate
     }
 
     /// Makes the dead page in `slot` an entry of the fingerprint store, and the most recent one of probability level

@@ -591,8 +591,8 @@ impl Recycler {
     fn drop_expired_fingerprint_entry(&mut self, ppn: Ppn) {
         let Some(slot) = self.history.fingerprint_slot(ppn) else { return };
         self.statistics.expired_entries += 1;
-        let heir = self.fingerprint_store.remove_dead_page(&mut self.history, slot);
-        self.promote_duplicate(heir);
+        let duplicate = self.fingerprint_store.remove_dead_page(&mut self.history, slot);
+        self.promote_duplicate(duplicate);
         self.queue_for_history_removal_if_evicted(ppn);
     }
 
@@ -934,7 +934,8 @@ impl Recycler {
     #[inline]
     fn remove_dead_page(&mut self, owner: Lpn, ppn: Ppn) {
         let slot = self.history.fingerprint_slot(ppn);
-        let heir = slot.and_then(|slot| self.fingerprint_store.remove_dead_page(&mut self.history, slot));
+        let duplicate =
+            slot.and_then(|slot| self.fingerprint_store.remove_dead_page(&mut self.history, slot));
         if let Some(older) = self.history.next_older(ppn) {
             let position = self.history.capped_newer_version_count(ppn);
             self.history.remove_dead(owner, ppn);
@@ -942,14 +943,14 @@ impl Recycler {
         } else {
             self.history.remove_dead(owner, ppn);
         }
-        self.promote_duplicate(heir);
+        self.promote_duplicate(duplicate);
     }
 
     /// Makes a duplicate (dead page with the content of an entry) an entry of the fingerprint store, after the entry
-    /// was removed. `heir` is the slot of the duplicate; `None` if there is none.
+    /// was removed. `duplicate` is the slot of the duplicate; `None` if there is none.
     #[inline]
-    fn promote_duplicate(&mut self, heir: Option<u32>) {
-        if let Some(slot) = heir {
+    fn promote_duplicate(&mut self, duplicate: Option<u32>) {
+        if let Some(slot) = duplicate {
             let candidate = self.fingerprint_store.page_in_slot(slot);
             let level = self.eviction_level_of_candidate(
                 candidate,
@@ -999,8 +1000,8 @@ impl Recycler {
             return;
         }
         let level = self.eviction_level_of_candidate(candidate, newer_versions);
-        if let Some(rival) = self.fingerprint_store.find_slot(candidate.fingerprint) {
-            self.resolve_duplicate(rival, candidate, level);
+        if let Some(slot) = self.fingerprint_store.find_slot(candidate.fingerprint) {
+            self.resolve_duplicate(slot, candidate, level);
             return;
         }
         match self.fingerprint_store.try_insert_dead_page(&mut self.history, candidate, level) {
@@ -1017,22 +1018,22 @@ impl Recycler {
         }
     }
 
-    /// Decides which of two dead pages with equal content is the fingerprint-store entry: the present one in slot
-    /// `rival`, or `candidate`. The page with the higher probability level becomes the entry, and `candidate` if both
+    /// Decides which of two dead pages with equal content is the fingerprint-store entry: the present one in
+    /// `slot`, or `candidate`. The page with the higher probability level becomes the entry, and `candidate` if both
     /// levels are equal.
-    fn resolve_duplicate(&mut self, rival: u32, candidate: DeadPageCandidate, level: u8) {
+    fn resolve_duplicate(&mut self, slot: u32, candidate: DeadPageCandidate, level: u8) {
         self.statistics.offered_pages_of_indexed_content += 1;
-        let entry = self.fingerprint_store.page_in_slot(rival);
+        let entry = self.fingerprint_store.page_in_slot(slot);
         let newcomer_wins = self.probability_level_for_read_count(candidate.ppn, candidate.read_count)
             >= self.probability_level_for_read_count(entry.ppn, entry.read_count);
         if newcomer_wins {
-            self.fingerprint_store.replace_entry_of_equal_content(&mut self.history, rival, candidate, level);
+            self.fingerprint_store.replace_entry_of_equal_content(&mut self.history, slot, candidate, level);
             return self.queue_for_history_removal_if_evicted(entry.ppn);
         }
-        self.fingerprint_store.keep_entry_of_equal_content(&mut self.history, rival, candidate);
+        self.fingerprint_store.keep_entry_of_equal_content(&mut self.history, slot, candidate);
         self.queue_for_history_removal_if_evicted(candidate.ppn);
         if self.policy == FingerprintStorePolicy::Lru {
-            self.fingerprint_store.make_most_recent(rival);
+            self.fingerprint_store.make_most_recent(slot);
         }
     }
 

@@ -416,8 +416,8 @@ fn remove_older_entry_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
     let mut seen: HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> = HashSet::default();
     entries.reverse();
     entries.retain(|(_, entry)| {
-        let buried = entry.relocation_source_or_range_end.filter(|_| entry.mapped_ppn.is_some());
-        let is_copied = buried.is_some_and(|lpn| seen.contains(&(lpn, None, entry.sequence_number)));
+        let source = entry.relocation_source_or_range_end.filter(|_| entry.mapped_ppn.is_some());
+        let is_copied = source.is_some_and(|lpn| seen.contains(&(lpn, None, entry.sequence_number)));
         seen.insert((entry.lpn, entry.mapped_ppn, entry.sequence_number)) && !is_copied
     });
     entries.reverse();

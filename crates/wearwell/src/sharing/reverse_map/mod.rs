@@ -958,14 +958,14 @@ mod tests {
             is_mapping_live: true,
             is_tombstone_needed: entry.relocation_source_or_range_end.is_some(),
         };
-        let buried = ReverseMapEntry {
+        let tombstone = ReverseMapEntry {
             lpn: Lpn(7),
             mapped_ppn: None,
             relocation_source_or_range_end: None,
             sequence_number: 2,
         };
         let kept = entries_to_keep(&entries, &need);
-        assert_eq!(kept, [Some(buried), Some(entry(3, Some(8))), None, None]);
+        assert_eq!(kept, [Some(tombstone), Some(entry(3, Some(8))), None, None]);
     }
 
     #[test]

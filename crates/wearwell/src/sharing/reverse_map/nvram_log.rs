@@ -262,8 +262,9 @@ impl NvramLog {
             self.entry_in_slot(io, self.oldest_slot),
             self.entry_in_slot(io, self.slot_of_kth_entry(self.used_slots - 1)),
         );
-        let buried = young.mapped_ppn.is_none() && old.relocation_source_or_range_end == Some(young.lpn);
-        if old == young || (buried && old.sequence_number == young.sequence_number) {
+        let is_reduced_to_tombstone =
+            young.mapped_ppn.is_none() && old.relocation_source_or_range_end == Some(young.lpn);
+        if old == young || (is_reduced_to_tombstone && old.sequence_number == young.sequence_number) {
             self.remove_oldest_entry(io)?;
         }
         Ok(())

@@ -621,11 +621,11 @@ impl NvramSegments {
         let needed_entries: Vec<ReverseMapEntry> =
             entries_to_keep(&entries, liveness_of).into_iter().flatten().collect();
         let superseded = old.entry_count - needed_entries.len() as u32;
-        let (kept, buried): (Vec<_>, Vec<_>) =
+        let (kept, new_tombstones): (Vec<_>, Vec<_>) =
             needed_entries.into_iter().partition(|entry| entry.mapped_ppn.is_some() || index == tombstones);
         let before = self.segments_needed_for(old.entry_count);
         let opened = self.segments_needed_for(kept.len() as u32)
-            + self.segments_opened_by_entries(tombstones, buried.len() as u32);
+            + self.segments_opened_by_entries(tombstones, new_tombstones.len() as u32);
         if opened >= before || opened > self.free_segment_count {
             let superseded_entries_at_futile_compaction =
                 if opened >= before { superseded } else { old.superseded_entries_at_futile_compaction };
@@ -639,7 +639,7 @@ impl NvramSegments {
             );
             return Ok(());
         }
-        for entry in buried {
+        for entry in new_tombstones {
             self.append_entry_to_block_chain(io, tombstones, entry, None)?;
         }
         let old_head =

@@ -13,10 +13,17 @@ use crate::ftl::{Ftl, stored_fingerprint};
 use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::operation::Cause;
+use crate::sharing::PageSharingState;
 use crate::sharing::reverse_map::ReverseMapEntry;
 use crate::store::{ContentRecord, ContentRecordKey};
 
 impl<N: Nand> Ftl<N> {
+    /// Returns the state of sharing of a design in which logical pages can share a flash page, for changes.
+    #[inline]
+    pub(crate) fn sharing_state_mut(&mut self) -> &mut PageSharingState {
+        self.sharing.as_deref_mut().expect("the design shares pages")
+    }
+
     /// Maps `lpn` to `unit` (a stored physical page or member of a compressed chunk) without a program. With a
     /// `source`, the bind also unmaps the logical page `source`, as a remap command in the mode
     /// [`Relocate`](crate::address::RemapMode::Relocate) does. Returns `false` if the reverse map cannot record the
@@ -48,7 +55,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         }
         let Self { sharing, mapping, store, .. } = self;
-        let sharing = sharing.as_mut().expect("sharing binds");
+        let sharing = sharing.as_mut().expect("the design shares pages");
         if !sharing.reference_counts.can_add_referrer(unit) {
             store.stats.writes_due_to_max_referrers += 1;
             return Ok(false);
@@ -70,12 +77,12 @@ impl<N: Nand> Ftl<N> {
             self.apply_deferred_content_record_changes()?;
             self.store.put_content_record(ContentRecord::UnitWithWriterMappedElsewhere { unit })?;
         } else {
-            self.sharing.as_mut().expect("sharing binds").reference_counts.add_referrer(unit);
+            self.sharing_state_mut().reference_counts.add_referrer(unit);
         }
         let has_delta = self.write_change_note_if_lpn_has_delta(lpn)?;
         let old = self.change_map_entry(lpn, Some(self.store.map_entry_if_mapped_without_program(unit)))?;
         self.release_reference(lpn, old);
-        self.sharing.as_mut().expect("sharing binds").mark_mapped_without_program(lpn);
+        self.sharing_state_mut().mark_mapped_without_program(lpn);
         if let Some(source) = source {
             let moved = self.change_map_entry(source, None)?;
             self.release_reference(source, moved);

@@ -177,7 +177,7 @@ impl<N: Nand> Ftl<N> {
                 stats.host_page_trims += 1;
             } else {
                 stats.remapped_pages += 1;
-                self.sharing.as_mut().expect("it binds").mark_mapped_without_program(target);
+                self.sharing_state_mut().mark_mapped_without_program(target);
             }
         }
         for (source, _) in remap

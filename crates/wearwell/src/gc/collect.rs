@@ -562,8 +562,7 @@ impl<N: Nand> Ftl<N> {
         for ((id, &from), &to) in batch.owners.iter().zip(&batch.source_pages).zip(&batch.destination_pages) {
             match stream {
                 Stream::RemapLog => {
-                    let sharing = self.sharing.as_mut().expect("only sharing has a reverse map");
-                    sharing.reverse_map.record_metadata_page_move(id.0, to);
+                    self.sharing_state_mut().reverse_map.record_metadata_page_move(id.0, to);
                 }
                 Stream::Validity => self.validity.record_metadata_page_move(id.0, from, to),
                 Stream::Translation => {

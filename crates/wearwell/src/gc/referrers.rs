@@ -190,7 +190,7 @@ impl<N: Nand> Ftl<N> {
                 self.append_unshared_page(lpn, pool, Content::of_page(&page, fingerprint), fingerprint)?;
             }
         }
-        let sharing = self.sharing.as_mut().expect("only sharing has entries");
+        let sharing = self.sharing_state_mut();
         let still_shared = sharing.reference_counts.remove_referrer_and_check_others_remain(at.into());
         assert!(still_shared, "the OOB of the copy at {at} must name a logical page that refers to it");
         Ok(())

@@ -313,7 +313,7 @@ impl<N: Nand> Ftl<N> {
             | PageKind::BlockTail => unreachable!("not a part of such designs"),
         })?;
         let log_pages: Vec<(u32, Ppn)> = log_pages.into_iter().map(|(id, (_, ppn))| (id, ppn)).collect();
-        let sharing = self.sharing.as_mut().expect("only sharing records entries");
+        let sharing = self.sharing.as_mut().expect("the design shares pages");
         sharing.drop_ram_state();
         sharing.reverse_map.adopt_log_pages(&log_pages);
         let entries = sharing.reverse_map.recover(&mut self.store)?;
@@ -328,7 +328,7 @@ impl<N: Nand> Ftl<N> {
             }
         }
         let Self { mapping, sharing, store, .. } = self;
-        sharing.as_mut().expect("only sharing records entries").clean_excess_log_pages(mapping, store)?;
+        sharing.as_mut().expect("the design shares pages").clean_excess_log_pages(mapping, store)?;
         Ok(mapped)
     }
 

@@ -37,10 +37,10 @@ impl<N: Nand> Ftl<N> {
             for (unit, page) in self.load_live_chunk_members(number, Cause::ContentMechanism)? {
                 let ppn =
                     self.append_uncompressed_page(&page, Stream::Host, pool, Cause::ContentMechanism)?;
-                self.compression.as_mut().expect("asked above").statistics.pages_written_by_splits += 1;
+                self.compression_state_mut().statistics.pages_written_by_splits += 1;
                 self.move_chunk_member_referrers(unit, ppn.into())?;
             }
-            self.compression.as_mut().expect("asked above").statistics.split_chunks += 1;
+            self.compression_state_mut().statistics.split_chunks += 1;
         }
         // The pages of the split chunks are invalid now and may be erased, so recovery must not need them.
         self.mapping.store_gc_moves_in_nvram(&mut self.store)
@@ -57,7 +57,7 @@ impl<N: Nand> Ftl<N> {
             Err(error) if error.is_media_error() => (Vec::new(), true),
             read => (read?, false),
         };
-        let stage = self.compression.as_ref().expect("only the chunk stage has chunks");
+        let stage = self.compression_state();
         let page_bytes = stage.page_bytes as usize;
         let load = |(k, member): (usize, ChunkMember)| {
             let bytes = whole.get(k * page_bytes..(k + 1) * page_bytes).unwrap_or_default().to_vec();
@@ -81,7 +81,7 @@ impl<N: Nand> Ftl<N> {
     /// Maps every logical page that is mapped to the compressed chunk member `from` to `to`, which holds equal content.
     /// Then drops the member `from`.
     fn move_chunk_member_referrers(&mut self, from: StoredUnit, to: StoredUnit) -> Result<()> {
-        let writer = self.compression.as_ref().expect("only members move one by one").writer_lpn_of(from);
+        let writer = self.compression_state().writer_lpn_of(from);
         let fingerprint = self.fingerprint_of_unit(from);
         let Self { sharing, mapping, store, .. } = self;
         if store.are_change_notes_full() {
@@ -140,7 +140,7 @@ impl<N: Nand> Ftl<N> {
         for ((&from, &number), &to) in
             batch.source_pages.iter().zip(&batch.owners).zip(&batch.destination_pages)
         {
-            let stage = self.compression.as_mut().expect("only the chunk stage has such pages");
+            let stage = self.compression.as_mut().expect("the design compresses");
             let pages = &mut stage.chunks[number.index()].pages;
             let k = pages.iter().position(|&page| page == from).expect("a packed page belongs to its chunk");
             pages[k] = to;
@@ -154,7 +154,7 @@ impl<N: Nand> Ftl<N> {
     /// many live members as flash pages among the victim's `pages`. At most as many members are chosen as the open
     /// block for GC copies has free pages, because each of them may become a plain page.
     fn chunks_to_repack(&self, pages: &[Ppn], pool: u32) -> Vec<u32> {
-        let stage = self.compression.as_ref().expect("only the chunk stage has such pages");
+        let stage = self.compression_state();
         let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner_in_oob(ppn).0).collect();
         numbers.sort_unstable();
         load_into_cpu_cache(numbers.iter().map(|&number| stage.chunks[number as usize].pages[0].0.into()));
@@ -174,7 +174,7 @@ impl<N: Nand> Ftl<N> {
     /// Prefetches into the CPU cache the entries of map and sharing tables that moving the live members of the
     /// compressed chunks `numbers` will need ([`crate::tables::prefetch`]).
     fn prefetch_for_moves_of_chunk_members(&self, numbers: &[u32]) {
-        let stage = self.compression.as_ref().expect("only the chunk stage has members");
+        let stage = self.compression_state();
         let members_of = |&number: &u32| {
             let members = stage.chunks[number as usize].live_members();
             members.map(move |(k, member)| (stage.member_unit(number, k), member))
@@ -198,7 +198,7 @@ impl<N: Nand> Ftl<N> {
         if pages < pending.len() && !pending.iter().any(|page| page.is_content_lost) {
             let new = self.append_chunk(&pending, pages, &payload, pool, cause)?;
             for (k, &unit) in units.iter().enumerate() {
-                let to = self.compression.as_ref().expect("asked above").member_unit(new, k);
+                let to = self.compression_state().member_unit(new, k);
                 self.move_chunk_member_referrers(unit, to)?;
             }
         } else {
@@ -207,7 +207,7 @@ impl<N: Nand> Ftl<N> {
                 self.move_chunk_member_referrers(unit, ppn.into())?;
             }
         }
-        self.compression.as_mut().expect("asked above").statistics.repacked_chunks += 1;
+        self.compression_state_mut().statistics.repacked_chunks += 1;
         Ok(())
     }
 }

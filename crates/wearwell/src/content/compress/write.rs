@@ -2,8 +2,8 @@
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
-use super::MAX_CHUNK_MEMBERS;
 use super::chunk::{Chunk, ChunkMember, PageToCompress, WHOLE_PAGE_SIZE_MARK, compress_chunk};
+use super::{CompressionState, MAX_CHUNK_MEMBERS};
 use crate::address::{Lpn, Ppn, StoredUnit};
 use crate::content::compress::directory::{CHUNK_DIRECTORY_BYTES, ChunkDirectory};
 use crate::content::{ContentMechanism, HostWrite, MechanismKind};
@@ -69,6 +69,18 @@ impl ContentMechanism for Compression {
 }
 
 impl<N: Nand> Ftl<N> {
+    /// Returns the state of compression of a design that compresses.
+    #[inline]
+    pub(crate) fn compression_state(&self) -> &CompressionState {
+        self.compression.as_deref().expect("the design compresses")
+    }
+
+    /// Returns the state of compression of a design that compresses, for changes.
+    #[inline]
+    pub(crate) fn compression_state_mut(&mut self) -> &mut CompressionState {
+        self.compression.as_deref_mut().expect("the design compresses")
+    }
+
     /// Adds a host write of `lpn` to the RAM buffer of the next compressed chunk. If the buffer is full then,
     /// compresses its pages and writes them to flash.
     pub(crate) fn buffer_write_for_chunk(
@@ -91,12 +103,12 @@ impl<N: Nand> Ftl<N> {
             },
             is_content_lost: false,
         };
-        let mut stage = self.compression.as_mut().expect("only the chunk stage takes pages");
+        let mut stage = self.compression_state_mut();
         let before = stage.chunk_buffer_pages.iter().position(|pending| pending.lpn == lpn);
         if before.is_none() && stage.chunk_buffer_pages.len() == MAX_CHUNK_MEMBERS {
             // Power was lost while the full buffer was being written.
             self.write_buffered_chunk()?;
-            stage = self.compression.as_mut().expect("asked above");
+            stage = self.compression_state_mut();
         }
         let replaced = before.map(|at| stage.chunk_buffer_pages.remove(at));
         stage.chunk_buffer_pages.push(page);
@@ -116,7 +128,7 @@ impl<N: Nand> Ftl<N> {
     fn undo_write_to_chunk_buffer(&mut self, lpn: Lpn, replaced: Option<PageToCompress>) {
         self.store.stats.host_page_writes -= 1;
         self.store.stats.compressed_chunk_writes -= 1;
-        let stage = self.compression.as_mut().expect("only the chunk stage takes pages");
+        let stage = self.compression_state_mut();
         stage.chunk_buffer_pages.retain(|pending| pending.lpn != lpn);
         stage.chunk_buffer_pages.extend(replaced);
     }
@@ -159,19 +171,19 @@ impl<N: Nand> Ftl<N> {
         if !self.has_content_table_room_else_count_pages(chunk_buffer_pages) {
             return self.write_chunk_buffer_uncompressed();
         }
-        let stage = self.compression.as_ref().expect("asked above");
-        self.store.stats.controller_work.compressed_pages += stage.chunk_buffer_pages.len() as u64;
+        self.store.stats.controller_work.compressed_pages += chunk_buffer_pages;
+        let stage = self.compression_state();
         let (pages, payload) = compress_chunk(&stage.chunk_buffer_pages, stage.page_bytes);
-        let stage = self.compression.as_mut().expect("asked above");
+        let stage = self.compression_state_mut();
         stage.record_compression(pages, stage.chunk_buffer_pages.len());
         if pages >= stage.chunk_buffer_pages.len() {
             return self.write_chunk_buffer_uncompressed();
         }
         let pool = self.make_room_for_pages(Stream::Chunk, pages as u32)?;
-        let stage = self.compression.as_mut().expect("asked above");
+        let stage = self.compression_state_mut();
         let mut members = std::mem::take(&mut stage.chunk_buffer_pages);
         let stored = self.append_chunk(&members, pages, &payload, pool, Cause::ContentMechanism);
-        let stage = self.compression.as_mut().expect("asked above");
+        let stage = self.compression_state_mut();
         let number = match stored {
             Ok(number) => number,
             Err(error) => {
@@ -183,7 +195,7 @@ impl<N: Nand> Ftl<N> {
         stage.statistics.host_written_chunk_members += members.len() as u64;
         stage.statistics.host_written_chunk_pages += pages as u64;
         for (k, member) in members.iter().enumerate() {
-            let unit = self.compression.as_ref().expect("asked above").member_unit(number, k);
+            let unit = self.compression_state().member_unit(number, k);
             match self.change_map_entry(member.lpn, Some(unit)) {
                 Ok(old) => self.release_reference(member.lpn, old),
                 Err(error) => {
@@ -194,7 +206,7 @@ impl<N: Nand> Ftl<N> {
             self.index_fingerprint_or_mark_unhashed(member.fingerprint, unit);
         }
         members.clear();
-        self.compression.as_mut().expect("asked above").chunk_buffer_pages = members;
+        self.compression_state_mut().chunk_buffer_pages = members;
         Ok(())
     }
 
@@ -203,12 +215,11 @@ impl<N: Nand> Ftl<N> {
     #[cold]
     fn rebuffer_unmapped_members(&mut self, number: u32, mut members: Vec<PageToCompress>, from: usize) {
         for k in from..members.len() {
-            let unit =
-                self.compression.as_ref().expect("only the chunk stage has chunks").member_unit(number, k);
+            let unit = self.compression_state().member_unit(number, k);
             self.release_chunk_member(unit);
         }
         members.drain(..from);
-        self.compression.as_mut().expect("asked above").chunk_buffer_pages = members;
+        self.compression_state_mut().chunk_buffer_pages = members;
     }
 
     /// Writes the pages of the chunk buffer to flash as plain pages, because they are not compressed.
@@ -229,7 +240,7 @@ impl<N: Nand> Ftl<N> {
             }
             self.index_fingerprint_or_mark_unhashed(page.fingerprint, ppn.into());
             self.store.stats.compressed_chunk_writes -= 1;
-            let stage = self.compression.as_mut().expect("asked above");
+            let stage = self.compression_state_mut();
             stage.chunk_buffer_pages.remove(0);
             stage.statistics.written_uncompressed_pages += 1;
         }
@@ -282,7 +293,7 @@ impl<N: Nand> Ftl<N> {
             compressed_bytes: payload.len() as u32,
             members: members.iter().map(member).collect(),
         });
-        let stage = self.compression.as_mut().expect("only the chunk stage packs");
+        let stage = self.compression_state_mut();
         let number = stage.insert_chunk(chunk, payload.len() as u32);
         for k in 0..pages {
             let page = directory.as_mut().map_or_else(Vec::new, |directory| {
@@ -292,7 +303,7 @@ impl<N: Nand> Ftl<N> {
             let content = Content::of_page(&page, Fingerprint::default());
             match self.store.append_page(Stream::Chunk, pool, number, content, Fingerprint::default(), cause)
             {
-                Ok(ppn) => self.compression.as_mut().expect("asked above").add_chunk_page(number, k, ppn),
+                Ok(ppn) => self.compression_state_mut().add_chunk_page(number, k, ppn),
                 Err(error) => {
                     self.release_chunk(number);
                     return Err(error);
@@ -300,7 +311,7 @@ impl<N: Nand> Ftl<N> {
             }
         }
         let Self { compression, store, .. } = self;
-        let stage = compression.as_ref().expect("asked above");
+        let stage = compression.as_ref().expect("the design compresses");
         (0..pages).try_for_each(|k| store.put_content_record(stage.chunk_page_record(number, k)))?;
         Ok(number)
     }
@@ -319,7 +330,7 @@ impl<N: Nand> Ftl<N> {
     /// Deletes the compressed chunk `number`: invalidates its flash pages and makes its number usable again.
     fn release_chunk(&mut self, number: u32) {
         let Self { compression, store, .. } = self;
-        let stage = compression.as_mut().expect("only the chunk stage frees chunks");
+        let stage = compression.as_mut().expect("the design compresses");
         let chunk = std::mem::replace(&mut stage.chunks[number as usize], Chunk::EMPTY);
         if stage.defers_reuse_of_chunk_numbers {
             stage.chunk_numbers_freed_since_sync.push(number);
@@ -336,7 +347,7 @@ impl<N: Nand> Ftl<N> {
     /// Marks the compressed chunk member `unit`, whose last referring logical page is gone, as dead. Frees the chunk
     /// with its last live member.
     pub(crate) fn release_chunk_member(&mut self, unit: StoredUnit) {
-        let stage = self.compression.as_mut().expect("only the chunk stage has members");
+        let stage = self.compression.as_mut().expect("the design compresses");
         let (number, member) = stage.chunk_and_member_of(unit);
         let chunk = &mut stage.chunks[number as usize];
         let excess = chunk.excess_chunk_pages();
@@ -362,8 +373,7 @@ impl<N: Nand> Ftl<N> {
         into: &mut [u8],
         cause: Cause,
     ) -> Result<()> {
-        let (number, member) =
-            self.compression.as_ref().expect("only the chunk stage has members").chunk_and_member_of(unit);
+        let (number, member) = self.compression_state().chunk_and_member_of(unit);
         let whole = self.read_chunk(number, !into.is_empty(), cause)?;
         if let Some(bytes) = whole.get(member * into.len()..(member + 1) * into.len()) {
             into.copy_from_slice(bytes);
@@ -374,7 +384,7 @@ impl<N: Nand> Ftl<N> {
     /// Reads and decompresses the compressed chunk `number`. Returns the contents of its members one after the other,
     /// or nothing if the caller wants no bytes or the medium keeps none.
     pub(super) fn read_chunk(&mut self, number: u32, wants_bytes: bool, cause: Cause) -> Result<Vec<u8>> {
-        let stage = self.compression.as_ref().expect("only the chunk stage has chunks");
+        let stage = self.compression_state();
         let chunk = stage.chunks[number as usize];
         let payload_bytes = stage.chunk_payload_bytes_of(number) as usize;
         let page_bytes = stage.page_bytes as usize;

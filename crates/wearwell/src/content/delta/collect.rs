@@ -42,7 +42,7 @@ impl<N: Nand> Ftl<N> {
                 .is_some_and(|sharing| sharing.reference_counts.referrers_beyond_first(ppn.into()) > 0);
             if !is_shared && self.delta.as_ref().is_some_and(|stage| stage.should_merge_delta(lpn)) {
                 self.rewrite_merged_page(lpn, ppn.into(), stream, pool, None, cause)?;
-                self.delta.as_mut().expect("asked above").statistics.gc_merges += 1;
+                self.delta_state_mut().statistics.gc_merges += 1;
                 merged.push(ppn);
             }
         }
@@ -88,7 +88,7 @@ impl<N: Nand> Ftl<N> {
     /// Creates a buffer to pack the deltas of the flash pages `pages` anew. It allows at least as many deltas per page
     /// as the fullest of these pages has.
     fn repacking_buffer_for(&self, pages: &[Ppn]) -> DeltaTempBuffer {
-        let stage = self.delta.as_ref().expect("only the delta stage has such pages");
+        let stage = self.delta_state();
         let most = pages.iter().map(|ppn| stage.live_delta_pages[ppn].lpns.len()).max().unwrap_or(0);
         DeltaTempBuffer::new(1, self.store.geometry().page_bytes)
             .with_max_deltas_per_page(stage.max_deltas_per_page.max(most))
@@ -96,7 +96,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the logical pages whose current delta is in the flash page `ppn`.
     fn lpns_of_current_deltas_in(&self, ppn: Ppn) -> Vec<Lpn> {
-        let stage = self.delta.as_ref().expect("only the delta stage has such pages");
+        let stage = self.delta_state();
         let is_current =
             |lpn: &Lpn| stage.current_deltas.get(lpn).is_some_and(|place| place.flash_page == Some(ppn));
         stage.live_delta_pages[&ppn].lpns.iter().copied().filter(is_current).collect()
@@ -119,9 +119,9 @@ impl<N: Nand> Ftl<N> {
     /// Changes the location of the delta of `lpn` to flash page `to`, and drops the delta from the page that held it.
     /// Size and fingerprint are kept.
     fn record_delta_moved(&mut self, lpn: Lpn, to: Ppn) {
-        let place = self.delta.as_ref().expect("only the delta stage moves deltas").current_deltas[&lpn];
+        let place = self.delta_state().current_deltas[&lpn];
         self.drop_delta(lpn);
-        let stage = self.delta.as_mut().expect("asked above");
+        let stage = self.delta_state_mut();
         stage.current_deltas.insert(lpn, place);
         self.record_stored_delta(lpn, to);
     }
@@ -131,7 +131,7 @@ impl<N: Nand> Ftl<N> {
         let is_kept = self.store.nand().keeps_bytes_of(PageKind::Delta);
         let mut bytes = vec![0; if is_kept { self.store.geometry().page_bytes as usize } else { 0 }];
         self.store.read(ppn, &mut bytes, cause)?;
-        let stage = self.delta.as_ref().expect("only the delta stage has such pages");
+        let stage = self.delta_state();
         let mut ranges = HashMap::<_, _, FxBuildHasher>::default();
         if !bytes.is_empty() {
             let damaged = || {
@@ -163,7 +163,7 @@ impl<N: Nand> Ftl<N> {
         let lpns: Vec<Lpn> = packer.open_page_at(0).deltas().iter().map(|delta| delta.lpn).collect();
         let ppn = self.append_deltas(pool, &lpns, page, cause)?;
         packer.take_page_deltas(0).into_iter().for_each(|delta| self.record_delta_moved(delta.lpn, ppn));
-        self.delta.as_mut().expect("asked above").statistics.compacted_delta_pages += 1;
+        self.delta_state_mut().statistics.compacted_delta_pages += 1;
         self.count_program_of_delta_page();
         Ok(())
     }

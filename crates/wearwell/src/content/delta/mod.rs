@@ -721,6 +721,18 @@ impl DeltaState {
 }
 
 impl<N: Nand> Ftl<N> {
+    /// Returns the state of delta encoding of a design with deltas.
+    #[inline]
+    pub(crate) fn delta_state(&self) -> &DeltaState {
+        self.delta.as_deref().expect("the design encodes deltas")
+    }
+
+    /// Returns the state of delta encoding of a design with deltas, for changes.
+    #[inline]
+    pub(crate) fn delta_state_mut(&mut self) -> &mut DeltaState {
+        self.delta.as_deref_mut().expect("the design encodes deltas")
+    }
+
     /// Stores a host write as a delta if the page is write-hot and read-cold, has a base (stored page), and the delta
     /// saves enough. A write of a page in a compressed chunk, which cannot be a base, may be stored as a page of its
     /// own instead ([`Self::try_store_as_base`]). Returns `false` if nothing was stored; always while delta encoding is
@@ -744,7 +756,7 @@ impl<N: Nand> Ftl<N> {
             return if may_be_base { self.try_store_as_base(write) } else { Ok(false) };
         };
         let delta = self.encode_delta(lpn, base, &content, fingerprint)?;
-        let stage = self.delta.as_mut().expect("asked above");
+        let stage = self.delta_state_mut();
         stage.record_delta_attempt(delta.is_some());
         let Some(delta) = delta else {
             stage.statistics.hot_writes_without_usable_delta += 1;
@@ -753,7 +765,7 @@ impl<N: Nand> Ftl<N> {
         };
         let at = self.ensure_buffer_page_with_room(delta.delta_and_base_tag_bytes as usize)?;
         self.drop_delta(lpn);
-        let stage = self.delta.as_mut().expect("asked above");
+        let stage = self.delta_state_mut();
         let has_bytes = matches!(content, Content::Bytes(_));
         stage.current_deltas.insert(
             lpn,
@@ -833,10 +845,10 @@ impl<N: Nand> Ftl<N> {
     /// Returns whether host writes may become deltas now: delta encoding saves enough at present and has space for
     /// another flash page of deltas. If not, counts a host write of a hot page as stored whole.
     fn accept_write_as_delta_or_count_bypass(&mut self) -> bool {
-        let stage = self.delta.as_mut().expect("only the delta stage asks");
+        let stage = self.delta_state_mut();
         let is_open =
             stage.accept_delta_or_count_bypassed_write() && self.has_content_table_room_else_count_pages(1);
-        let stage = self.delta.as_mut().expect("asked above");
+        let stage = self.delta_state_mut();
         stage.statistics.hot_writes_bypassing_deltas += u64::from(!is_open);
         is_open
     }
@@ -877,7 +889,7 @@ impl<N: Nand> Ftl<N> {
                 (delta.len(), delta)
             }
         };
-        let stage = self.delta.as_ref().expect("only the delta stage encodes");
+        let stage = self.delta_state();
         let is_small_enough = stage.is_delta_small_enough(bytes);
         let delta_and_base_tag_bytes = u16::try_from(bytes).ok().filter(|_| is_small_enough);
         Ok(delta_and_base_tag_bytes.map(|delta_and_base_tag_bytes| BufferedDelta {
@@ -918,7 +930,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the index of a page of the RAM buffer with room for a delta of `bytes` bytes. If there is none, writes
     /// the fullest page to flash and returns its index.
     fn ensure_buffer_page_with_room(&mut self, bytes: usize) -> Result<usize> {
-        let buffer = &self.delta.as_ref().expect("only the delta stage packs").temp_buffer;
+        let buffer = &self.delta_state().temp_buffer;
         if let Some(at) = buffer.page_with_room(bytes) {
             return Ok(at);
         }
@@ -931,7 +943,7 @@ impl<N: Nand> Ftl<N> {
     fn commit_buffer_page(&mut self, at: usize) -> Result<()> {
         let pool = self.make_room_for_pages(Stream::Delta, 1)?;
         // Making room may have merged the logical pages whose deltas were staged here.
-        let stage = self.delta.as_ref().expect("only the delta stage commits");
+        let stage = self.delta_state();
         if stage.temp_buffer.open_page_at(at).deltas().is_empty() {
             return Ok(());
         }
@@ -940,12 +952,12 @@ impl<N: Nand> Ftl<N> {
 
     /// Programs page `at` of the RAM buffer of deltas in `pool` (set of planes), which must have room for it.
     fn commit_buffer_page_in_pool(&mut self, at: usize, pool: u32, cause: Cause) -> Result<()> {
-        let stage = self.delta.as_ref().expect("only the delta stage commits");
+        let stage = self.delta_state();
         let page = stage.temp_buffer.open_page_at(at).encode(self.store.geometry().page_bytes as usize);
         let lpns: Vec<Lpn> =
             stage.temp_buffer.open_page_at(at).deltas().iter().map(|delta| delta.lpn).collect();
         let ppn = self.append_deltas(pool, &lpns, page, cause)?;
-        let stage = self.delta.as_mut().expect("only the delta stage commits");
+        let stage = self.delta_state_mut();
         let deltas = stage.temp_buffer.take_page_deltas(at);
         stage.count_committed_page(deltas.len());
         for delta in deltas {
@@ -972,7 +984,7 @@ impl<N: Nand> Ftl<N> {
     /// Records that the delta of `lpn` was written to flash page `ppn`: in the delta table, and later in NVRAM if the
     /// device keeps records of deltas there.
     fn record_stored_delta(&mut self, lpn: Lpn, ppn: Ppn) {
-        self.delta.as_mut().expect("only the delta stage has deltas").record_stored_delta(lpn, ppn);
+        self.delta_state_mut().record_stored_delta(lpn, ppn);
         self.store.put_content_record_later(ContentRecord::Delta { lpn, ppn });
     }
 
@@ -980,7 +992,7 @@ impl<N: Nand> Ftl<N> {
     /// `lpns`.
     fn record_delta_page_on_flash(&mut self, ppn: Ppn, lpns: &[Lpn]) {
         let block = self.store.block_of(ppn);
-        self.delta.as_mut().expect("only the delta stage has deltas").record_deltas_on_flash(block, lpns);
+        self.delta_state_mut().record_deltas_on_flash(block, lpns);
     }
 
     /// Returns the list of logical pages for the spare area of a flash page with deltas of `lpns`; empty if this design
@@ -1140,7 +1152,7 @@ impl<N: Nand> Ftl<N> {
             Err(Error::Full { .. }) => return Ok(()),
             merged => merged?,
         }
-        let statistics = &mut self.delta.as_mut().expect("asked above").statistics;
+        let statistics = &mut self.delta_state_mut().statistics;
         match content_just_read {
             Some(_) => statistics.merges_of_read_hot_pages += 1,
             None => statistics.merges_of_write_cold_pages += 1,

@@ -167,7 +167,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Enters the recovered delta of `lpn` in the flash page `ppn` into the delta table.
     fn restore_delta(&mut self, lpn: Lpn, ppn: Ppn, place: CurrentDelta) {
-        let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
+        let stage = self.delta_state_mut();
         stage.current_deltas.insert(lpn, place);
         stage.record_stored_delta(lpn, ppn);
     }

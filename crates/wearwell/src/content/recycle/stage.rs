@@ -131,6 +131,18 @@ impl RecycleState {
 }
 
 impl<N: Nand> Ftl<N> {
+    /// Returns the state of recycling of a design that revives dead pages.
+    #[inline]
+    fn recycle_state(&self) -> &RecycleState {
+        self.recycle.as_deref().expect("the design recycles")
+    }
+
+    /// Returns the state of recycling of a design that revives dead pages, for changes.
+    #[inline]
+    fn recycle_state_mut(&mut self) -> &mut RecycleState {
+        self.recycle.as_deref_mut().expect("the design recycles")
+    }
+
     /// Offers the physical page `dead`, just invalidated for `lpn`, to the fingerprint store (index of dead pages by
     /// content). If the design limits the age of pages, also checks one entry of the store and removes it if it is too
     /// old.
@@ -195,7 +207,7 @@ impl<N: Nand> Ftl<N> {
             if fresh.is_some() { MechanismOutcome::Served } else { MechanismOutcome::TriedWithoutSuccess },
         );
         let Some(dead) = fresh.filter(|_| is_on) else { return Ok(None) };
-        let stage = self.recycle.as_ref().expect("asked above");
+        let stage = self.recycle_state();
         if self.store.is_unreadable(dead) {
             return Ok(None);
         }
@@ -209,7 +221,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns `false` if the page must be programmed instead. That is so if the reverse map of a design with shared
     /// pages cannot record the mapping, or if a delta on flash forbids it.
     fn recycle_page(&mut self, lpn: Lpn, dead: Ppn) -> Result<bool> {
-        let stage = self.recycle.as_ref().expect("only the recycling stage finds dead pages");
+        let stage = self.recycle_state();
         let former = stage.recycler.owner(dead, self.store.owner_in_oob(dead));
         if self.sharing.is_some() {
             if !self.bind(lpn, dead.into(), None)? {
@@ -222,7 +234,7 @@ impl<N: Nand> Ftl<N> {
             let has_delta = self.write_change_note_if_lpn_has_delta(lpn)?;
             let entry = self.store.map_entry_if_mapped_without_program(dead.into());
             let old = self.mapping.update(&mut self.store, lpn, Some(entry))?;
-            let stage = self.recycle.as_mut().expect("asked above");
+            let stage = self.recycle_state_mut();
             stage.recycler.revive_page(dead, former, lpn);
             self.mark_dead_page_valid(dead);
             self.release_reference(lpn, old);

@@ -25,7 +25,7 @@ use crate::store::{BlockState, ContentRecordKey, GC_RESERVE_BLOCKS, PagesToCopy,
 use crate::validity::ValidityStore;
 
 impl<N: Nand> Ftl<N> {
-    /// Collects one victim in the background (idle time), in the first pool (set of planes) with fewer free blocks than
+    /// Collects one victim in the background (idle time), in the first pool with fewer free blocks than
     /// [`GcOptions::background_gc_below_free_blocks`](crate::gc::GcOptions::background_gc_below_free_blocks). Returns
     /// `false` if no pool has so few, or if GC can free no page. Afterwards makes room for deferred writes of metadata.
     ///
@@ -42,8 +42,8 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Collects one GC victim of `pool` (set of planes), and moves a block if wear leveling requires it. Returns
-    /// `false` if GC can free no page.
+    /// Collects one GC victim of `pool`, and moves a block if wear leveling requires it. Returns `false` if GC can free
+    /// no page.
     pub(crate) fn collect_victim(&mut self, pool: u32) -> Result<bool> {
         self.write_back_map_if_nvram_nearly_full()?;
         let before =
@@ -155,8 +155,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns whether wear leveling may move the data of `block`: the pool (set of planes) keeps its GC reserve, and
-    /// the reverse map can record all referrers (logical pages mapped to the block's pages).
+    /// Returns whether wear leveling may move the data of `block`: the pool keeps its GC reserve, and the reverse map
+    /// can record all referrers (logical pages mapped to the block's pages).
     fn may_move_for_wear(&mut self, block: BlockId, pool: u32) -> Result<bool> {
         Ok(self.store.free_blocks(pool) > GC_RESERVE_BLOCKS
             && self.load_entries_and_check_if_block_can_be_emptied(
@@ -205,8 +205,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the maximum number of pages that GC may append to open blocks in order to empty `block`: fewer than the
-    /// erase of the block frees and, if the pool (set of planes) has no free block, at most the free pages of the open
-    /// block for copies.
+    /// erase of the block frees and, if the pool has no free block, at most the free pages of the open block for
+    /// copies.
     fn max_pages_appended_by_collection(&self, block: BlockId, pool: u32) -> u32 {
         let blocks = self.store.blocks();
         let gaining = blocks.max_valid_pages_per_block() - 1;
@@ -261,7 +261,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the victim that the user-supplied policy chooses. `None` if the user supplied no policy, or if the pool
-    /// (set of planes) has so few free blocks that only the greedy policy may choose.
+    /// has so few free blocks that only the greedy policy may choose.
     #[inline]
     fn choose_by_user_policy(&self, pool: u32) -> Result<Option<BlockId>> {
         let Some(policy) = &self.collector.user_policy else { return Ok(None) };
@@ -273,11 +273,11 @@ impl<N: Nand> Ftl<N> {
         policy.choose(&VictimCandidates { blocks, erase_count_of: &erases, pool, last_sequence_number: now })
     }
 
-    /// Returns the victim for a pool (set of planes) without a free block: the block with the fewest valid pages whose
-    /// copies fit into an open block. A pool can be without a free block after failures or a power cut used up the
-    /// reserve. A worn drive can spend much of its life in this state, so the index of blocks by valid pages is queried
-    /// first. If the first block of the index does not fit, all blocks are searched, but only if there are blocks of
-    /// another kind: their copies go to another stream, whose open block may have room.
+    /// Returns the victim for a pool without a free block: the block with the fewest valid pages whose copies fit into
+    /// an open block. A pool can be without a free block after failures or a power cut used up the reserve. A worn
+    /// drive can spend much of its life in this state, so the index of blocks by valid pages is queried first. If the
+    /// first block of the index does not fit, all blocks are searched, but only if there are blocks of another kind:
+    /// their copies go to another stream, whose open block may have room.
     fn victim_fitting_open_blocks(&mut self, pool: u32) -> Result<Option<BlockId>> {
         let emptiest = self.store.blocks_mut().block_with_fewest_valid_pages(pool);
         let fits = |block: BlockId| {
@@ -305,10 +305,10 @@ impl<N: Nand> Ftl<N> {
         self.lazy_map_victim_fitting_open_blocks(&closed, pool)
     }
 
-    /// Returns a victim for a pool (set of planes) without a free block, on a device with a lazy map (one that learns
-    /// late which pages became invalid): a block whose live pages fit into open blocks. The valid counts of such a
-    /// device are too high. In particular, a block whose collection was interrupted may be full of pages that have
-    /// newer copies, and only their spare areas show this.
+    /// Returns a victim for a pool without a free block, on a device with a lazy map (one that learns late which pages
+    /// became invalid): a block whose live pages fit into open blocks. The valid counts of such a device are too high.
+    /// In particular, a block whose collection was interrupted may be full of pages that have newer copies, and only
+    /// their spare areas show this.
     fn lazy_map_victim_fitting_open_blocks(
         &mut self,
         closed: &[BlockId],

@@ -25,18 +25,17 @@ pub const MAX_SCHEMES: usize = 32;
 /// Expected effect of a lifetime scheme (such as deduplication or compression) in the coming epoch.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SchemeEstimate {
-    /// Share (0 to 1) of the pages offered to the scheme (such as compression) that it does not save, so that they are
-    /// still written (D in the integrated-lifetime paper).
+    /// Share (0 to 1) of the pages offered to the scheme that it does not save, so that they are still written (D in
+    /// the integrated-lifetime paper).
     pub written_share_of_offered_bytes: f64,
-    /// Energy per page offered to the scheme (such as compression), in units of the energy of a page program. Includes
-    /// the programs of pages that are still written (E in the integrated-lifetime paper).
+    /// Energy per page offered to the scheme, in units of the energy of a page program. Includes the programs of pages
+    /// that are still written (E in the integrated-lifetime paper).
     pub total_energy_per_page_in_program_energies: f64,
 }
 
 impl SchemeEstimate {
-    /// Creates the estimate for a scheme (such as compression) that still writes the share
-    /// `written_share_of_offered_bytes` (D) of its pages and needs the energy of `overhead` (e) page programs per
-    /// offered page: E = D + e.
+    /// Creates the estimate for a scheme that still writes the share `written_share_of_offered_bytes` (D) of its pages
+    /// and needs the energy of `overhead` (e) page programs per offered page: E = D + e.
     pub fn new(written_share_of_offered_bytes: f64, overhead: f64) -> Self {
         Self {
             written_share_of_offered_bytes,
@@ -44,20 +43,20 @@ impl SchemeEstimate {
         }
     }
 
-    /// Returns whether the scheme (such as compression) leaves fewer pages to write than it is offered.
+    /// Returns whether the scheme leaves fewer pages to write than it is offered.
     pub fn saves_writes(self) -> bool {
         self.written_share_of_offered_bytes < 1.0
     }
 
-    /// Returns whether the scheme (such as compression) saves both writes and energy.
+    /// Returns whether the scheme saves both writes and energy.
     fn saves_writes_and_energy(self) -> bool {
         self.saves_writes() && self.total_energy_per_page_in_program_energies < 1.0
     }
 
-    /// Returns whether the share of writes that the scheme (such as compression) saves is larger than its additional
-    /// energy, both relative to writing all pages. In the integrated-lifetime paper, this condition implies that the
-    /// scheme saves writes at all, because the energy ratio (E) is never less than the share of pages still written
-    /// (D). Here that is tested too, because a caller may pass any estimate.
+    /// Returns whether the share of writes that the scheme saves is larger than its additional energy, both relative to
+    /// writing all pages. In the integrated-lifetime paper, this condition implies that the scheme saves writes at all,
+    /// because the energy ratio (E) is never less than the share of pages still written (D). Here that is tested too,
+    /// because a caller may pass any estimate.
     fn does_write_saving_exceed_energy_cost(self) -> bool {
         self.saves_writes()
             && 1.0 - self.written_share_of_offered_bytes
@@ -79,10 +78,10 @@ pub fn combined_estimate(members: &[SchemeEstimate], overhead: f64) -> SchemeEst
 pub struct SchemeSet(u32);
 
 impl SchemeSet {
-    /// The empty set of lifetime schemes (such as compression).
+    /// The empty set of lifetime schemes.
     pub const NONE: Self = Self(0);
 
-    /// Returns the set of the first `count` lifetime schemes (such as compression) of the write pipeline.
+    /// Returns the set of the first `count` lifetime schemes of the write pipeline.
     ///
     /// # Panics
     /// If `count` is greater than [`MAX_SCHEMES`].
@@ -91,43 +90,41 @@ impl SchemeSet {
         Self(((1_u64 << count) - 1) as u32)
     }
 
-    /// Adds to the set the lifetime scheme (such as compression) at `position` in the write pipeline, and returns the
-    /// result.
+    /// Adds to the set the lifetime scheme at `position` in the write pipeline, and returns the result.
     #[must_use]
     pub fn with_scheme(self, position: usize) -> Self {
         debug_assert!(position < MAX_SCHEMES, "no scheme {position}");
         Self(self.0 | 1 << position)
     }
 
-    /// Returns whether the lifetime scheme (such as compression) at `position` of the write pipeline is in the set.
+    /// Returns whether the lifetime scheme at `position` of the write pipeline is in the set.
     pub fn contains(self, position: usize) -> bool {
         position < MAX_SCHEMES && self.0 >> position & 1 == 1
     }
 
-    /// Returns the number of lifetime schemes (such as compression) in the set.
+    /// Returns the number of lifetime schemes in the set.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Returns whether the set of lifetime schemes (such as compression) is empty.
+    /// Returns whether the set of lifetime schemes is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
-/// Decision of lifetime management for one epoch: the schemes (such as compression) that run, and whether host writes
-/// are throttled.
+/// Decision of lifetime management for one epoch: the schemes that run, and whether host writes are throttled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EpochDecision {
-    /// Lifetime schemes (such as compression) that run in the epoch.
+    /// Lifetime schemes that run in the epoch.
     pub enabled_schemes: SchemeSet,
     /// Flash bytes per epoch to which host writes are throttled; `None` means not throttled.
     pub throttle_bytes_per_epoch: Option<u64>,
 }
 
-/// Decides by algorithm 1 of the integrated-lifetime paper (IL) which lifetime schemes (such as compression) run in an
-/// epoch and whether host writes are throttled. `expected_flash_bytes_per_epoch` of flash writes are expected in the
-/// epoch without any scheme, and `capacity_bytes` may be written. Cost: O(schemes).
+/// Decides by algorithm 1 of the integrated-lifetime paper (IL) which lifetime schemes run in an epoch and whether host
+/// writes are throttled. `expected_flash_bytes_per_epoch` of flash writes are expected in the epoch without any scheme,
+/// and `capacity_bytes` may be written. Cost: O(schemes).
 ///
 /// A demand equal to the capacity enables further schemes, but is not throttled, as in the paper's listing.
 ///
@@ -164,7 +161,7 @@ fn select_schemes(schemes: &[SchemeEstimate], chosen: impl Fn(usize, SchemeEstim
     positions.fold(SchemeSet::NONE, SchemeSet::with_scheme)
 }
 
-/// Returns the flash bytes that must still be written if the lifetime schemes (such as compression) in `enabled` run.
+/// Returns the flash bytes that must still be written if the lifetime schemes in `enabled` run.
 fn demand_left_bytes(
     schemes: &[SchemeEstimate],
     enabled: SchemeSet,

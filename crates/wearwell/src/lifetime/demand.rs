@@ -83,16 +83,16 @@ impl WriteActivity {
         }
     }
 
-    /// Returns the flash bytes that an epoch of `epoch_ns` would program without lifetime schemes (such as compression)
-    /// and throttling, if the host goes on writing at the rate of this period, which lasted `elapsed_ns`. If writes
-    /// were throttled all the time, one nanosecond is counted as unthrottled.
+    /// Returns the flash bytes that an epoch of `epoch_ns` would program without lifetime schemes and throttling, if
+    /// the host goes on writing at the rate of this period, which lasted `elapsed_ns`. If writes were throttled all the
+    /// time, one nanosecond is counted as unthrottled.
     pub fn expected_flash_bytes_per_epoch(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
         let unthrottled = self.epoch_length_over_unthrottled_time(elapsed_ns, epoch_ns);
         self.host_bytes as f64 * self.flash_bytes_per_stored_byte() * unthrottled
     }
 
     /// Returns the bytes programmed to flash per byte programmed for host writes, GC copies and metadata included: the
-    /// cost of a host byte that no lifetime scheme (such as compression) saves. 1 if the host wrote nothing.
+    /// cost of a host byte that no lifetime scheme saves. 1 if the host wrote nothing.
     pub fn flash_bytes_per_stored_byte(&self) -> f64 {
         if self.host_programmed_bytes == 0 {
             return 1.0;
@@ -101,8 +101,7 @@ impl WriteActivity {
     }
 
     /// Returns the flash bytes that an epoch of `epoch_ns` would program if the host goes on writing at the rate of the
-    /// last `elapsed_ns`, with the lifetime schemes (such as compression) that ran in this time, and without
-    /// throttling.
+    /// last `elapsed_ns`, with the lifetime schemes that ran in this time, and without throttling.
     pub fn expected_flash_bytes_with_schemes(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
         self.flash_bytes as f64 * self.epoch_length_over_unthrottled_time(elapsed_ns, epoch_ns)
     }

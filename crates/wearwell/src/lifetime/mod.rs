@@ -60,10 +60,10 @@ pub const YEAR_S: u64 = 365 * 86_400;
 /// The five configurations that the integrated-lifetime paper (IL, table I) compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LifetimePaperConfiguration {
-    /// No lifetime schemes (such as compression) and no throttling.
+    /// No lifetime schemes and no throttling.
     #[default]
     Baseline,
-    /// Throttling of host writes, but no lifetime schemes (such as compression).
+    /// Throttling of host writes, but no lifetime schemes.
     Throttling,
     /// Only compression, which always runs; no throttling.
     Compression,
@@ -79,27 +79,27 @@ pub enum LifetimePaperConfiguration {
 pub struct LifetimeScheme {
     /// Kind of the lifetime scheme (such as compression).
     pub kind: MechanismKind,
-    /// Energy that the scheme (such as compression) needs per page it processes, in units of a page program.
+    /// Energy that the scheme needs per page it processes, in units of a page program.
     pub energy_overhead_in_program_energies: f64,
 }
 
 impl LifetimeScheme {
-    /// Returns the lifetime scheme (such as compression) of kind `kind` with its energy cost in the given energy model.
+    /// Returns the lifetime scheme of kind `kind` with its energy cost in the given energy model.
     pub fn with_energy_of(kind: MechanismKind, energy: &EnergyModel) -> Self {
         Self { kind, energy_overhead_in_program_energies: kind.energy_per_page_in_program_energies(energy) }
     }
 }
 
-/// Rule by which lifetime management decides which lifetime schemes (such as compression) run.
+/// Rule by which lifetime management decides which lifetime schemes run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SchemeSelectionRule {
-    /// All lifetime schemes (such as compression) always run. If throttling is permitted, host writes are throttled
-    /// when they exceed the capacity of an epoch nevertheless.
+    /// All lifetime schemes always run. If throttling is permitted, host writes are throttled when they exceed the
+    /// capacity of an epoch nevertheless.
     Always,
-    /// Algorithm 1 of the paper decides for each epoch which schemes (such as compression) run.
+    /// Algorithm 1 of the paper decides for each epoch which schemes run.
     PaperAlgorithm,
-    /// In each epoch those lifetime schemes (such as compression) run that save both writes and energy. This is
-    /// algorithm 1 of the integrated-lifetime paper without a limit on writes.
+    /// In each epoch those lifetime schemes run that save both writes and energy. This is algorithm 1 of the
+    /// integrated-lifetime paper without a limit on writes.
     SavesWritesAndEnergy,
 }
 
@@ -123,7 +123,7 @@ impl EpochLength {
     }
 }
 
-/// Options of lifetime management: schemes (such as compression) that may run, epoch length and target lifetime.
+/// Options of lifetime management: schemes that may run, epoch length and target lifetime.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LifetimeOptions {
     /// Length of an epoch, in seconds or in host writes.
@@ -132,7 +132,7 @@ pub struct LifetimeOptions {
     pub target_years: f64,
     /// Lifetime schemes that may run, in the order of the write pipeline.
     pub schemes: Vec<LifetimeScheme>,
-    /// Rule by which it is decided which lifetime schemes (such as compression) run.
+    /// Rule by which it is decided which lifetime schemes run.
     pub scheme_selection_rule: SchemeSelectionRule,
     /// Whether lifetime management may throttle (delay) host writes, so that the device reaches its target lifetime.
     pub may_throttle: bool,
@@ -167,8 +167,8 @@ impl LifetimeOptions {
         }
     }
 
-    /// Returns these lifetime-management options with the lifetime schemes (such as compression) in `schemes`, all of
-    /// which always run. Without any scheme, the options are unchanged.
+    /// Returns these lifetime-management options with the lifetime schemes in `schemes`, all of which always run.
+    /// Without any scheme, the options are unchanged.
     #[must_use]
     pub fn with_schemes_always_on(self, schemes: Vec<LifetimeScheme>) -> Self {
         if schemes.is_empty() {
@@ -208,16 +208,16 @@ pub struct LifetimeCounters {
     pub activity: WriteActivity,
     /// Bytes that the device can still program before its rated cycles are used up ([`remaining_endurance_bytes`]).
     pub remaining_endurance_bytes: u64,
-    /// Bytes offered to each lifetime scheme (such as compression), and bytes that remain to be written after it, in
-    /// the order of [`LifetimeOptions::schemes`]. A running scheme is measured on all pages that earlier schemes leave
-    /// over, the others on a sample of them.
+    /// Bytes offered to each lifetime scheme, and bytes that remain to be written after it, in the order of
+    /// [`LifetimeOptions::schemes`]. A running scheme is measured on all pages that earlier schemes leave over, the
+    /// others on a sample of them.
     pub scheme_byte_counts: Vec<SchemeByteCounts>,
     /// Share (0 to 1) of the spare flash pages that deltas occupy now.
     pub spare_share_of_deltas: f64,
 }
 
-/// Lifetime manager of one device: decides at each epoch which schemes (such as compression) run and whether writes are
-/// throttled. Its time starts at 0 and is counted in nanoseconds or in page writes of the host ([`EpochLength`]).
+/// Lifetime manager of one device: decides at each epoch which schemes run and whether writes are throttled. Its time
+/// starts at 0 and is counted in nanoseconds or in page writes of the host ([`EpochLength`]).
 #[derive(Clone, PartialEq, Debug)]
 pub struct LifetimeController {
     /// Options of lifetime management: schemes, epoch length and target lifetime.
@@ -235,7 +235,7 @@ pub struct LifetimeController {
     demand_history: WeightedEpochHistory,
     /// Bytes programmed to flash per byte programmed for the host, of the last epochs.
     flash_bytes_per_stored_byte: WeightedEpochHistory,
-    /// Predicted write ratio of each lifetime scheme (such as compression), in the order of the options.
+    /// Predicted write ratio of each lifetime scheme, in the order of the options.
     written_share_estimates: Vec<WrittenShareEstimate>,
     /// Decision for the current epoch: the schemes that run, and whether host writes are throttled.
     decision: EpochDecision,
@@ -287,7 +287,7 @@ impl LifetimeController {
         self.last_decided_epoch.is_none_or(|decided| self.epoch_at(now) > decided)
     }
 
-    /// Returns the lifetime schemes (such as compression) that run in the current epoch.
+    /// Returns the lifetime schemes that run in the current epoch.
     pub fn running_schemes(&self) -> MechanismSet {
         let schemes = self.options.schemes.iter().enumerate();
         schemes
@@ -296,14 +296,14 @@ impl LifetimeController {
             .collect()
     }
 
-    /// Returns the decision for the current epoch: lifetime schemes (such as compression) that run, and throttling.
+    /// Returns the decision for the current epoch: lifetime schemes that run, and throttling.
     pub fn decision(&self) -> EpochDecision {
         self.decision
     }
 
-    /// Returns the flash bytes per epoch that are expected without lifetime schemes (such as compression) and without
-    /// throttling. If all schemes always run, and only throttling is controlled, their savings are subtracted. `None`
-    /// before the second decision.
+    /// Returns the flash bytes per epoch that are expected without lifetime schemes and without throttling. If all
+    /// schemes always run, and only throttling is controlled, their savings are subtracted. `None` before the second
+    /// decision.
     pub fn expected_flash_bytes_per_epoch(&self) -> Option<f64> {
         self.demand_history.average()
     }
@@ -374,8 +374,8 @@ impl LifetimeController {
         }
     }
 
-    /// Decides by the configured rule which lifetime schemes (such as compression) run in an epoch that may program
-    /// `capacity_bytes` to flash, and whether host writes are throttled.
+    /// Decides by the configured rule which lifetime schemes run in an epoch that may program `capacity_bytes` to
+    /// flash, and whether host writes are throttled.
     fn decide_epoch(&self, capacity_bytes: f64) -> EpochDecision {
         let all = SchemeSet::of_first_schemes(self.options.schemes.len());
         let expected_flash_bytes_per_epoch = self.demand_history.average();
@@ -404,9 +404,8 @@ impl LifetimeController {
         decision
     }
 
-    /// Decides by algorithm 1 of the integrated-lifetime paper (IL) which lifetime schemes (such as compression) run.
-    /// Schemes that share their work are decided together, as one group. A scheme without observations is expected to
-    /// save nothing.
+    /// Decides by algorithm 1 of the integrated-lifetime paper (IL) which lifetime schemes run. Schemes that share
+    /// their work are decided together, as one group. A scheme without observations is expected to save nothing.
     fn decide_by_paper_algorithm(
         &self,
         expected_flash_bytes_per_epoch: f64,
@@ -455,8 +454,8 @@ impl LifetimeController {
         });
     }
 
-    /// Returns the expected effect of the lifetime scheme (such as compression) at position `at` of the write pipeline,
-    /// derived from its observations; a scheme without observations is expected to save nothing.
+    /// Returns the expected effect of the lifetime scheme at position `at` of the write pipeline, derived from its
+    /// observations; a scheme without observations is expected to save nothing.
     fn scheme_estimate(&self, at: usize) -> SchemeEstimate {
         let (scheme, shares) = (&self.options.schemes[at], &self.written_share_estimates[at]);
         let overhead = scheme.energy_overhead_in_program_energies * shares.examined_share_of_offered_bytes();

@@ -29,8 +29,8 @@
 use super::demand::WeightedEpochHistory;
 use crate::data::{Fingerprint, mix_bits};
 
-/// Chooses the pages on which a lifetime scheme (such as compression) is tried while it does not run (shadow sampling).
-/// Stateless: equal arguments give equal answers.
+/// Chooses the pages on which a lifetime scheme is tried while it does not run (shadow sampling). Stateless: equal
+/// arguments give equal answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShadowSampler {
     /// Sampling interval: one of this many groups of writes (or one of this many contents) is sampled.
@@ -74,24 +74,23 @@ impl Default for ShadowSampler {
     }
 }
 
-/// Bytes offered to a lifetime scheme (such as compression), and bytes that remain to be written after the scheme.
-/// Measured on all pages, or on a sample while the scheme does not run.
+/// Bytes offered to a lifetime scheme, and bytes that remain to be written after the scheme. Measured on all pages, or
+/// on a sample while the scheme does not run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SchemeByteCounts {
-    /// Bytes of the pages offered to the scheme (such as compression).
+    /// Bytes of the pages offered to the scheme.
     pub offered_bytes: u64,
-    /// Bytes that the scheme (such as compression) did not save, because it passed them on or programmed them itself.
+    /// Bytes that the scheme did not save, because it passed them on or programmed them itself.
     pub unsaved_bytes: u64,
     /// Part of `unsaved_bytes` whose garbage collection is counted too: flash pages of deltas, programmed for host
     /// writes or by GC. GC copies the other unsaved bytes at a cost that is not counted here.
     pub collected_by_scheme_bytes: u64,
-    /// Bytes of the pages offered to the scheme (such as compression) that it passed on without trying to save them.
+    /// Bytes of the pages offered to the scheme that it passed on without trying to save them.
     pub unexamined_bytes: u64,
 }
 
 impl SchemeByteCounts {
-    /// Returns the bytes counted for a lifetime scheme (such as compression) since `earlier`, an earlier reading of
-    /// these counters.
+    /// Returns the bytes counted for a lifetime scheme since `earlier`, an earlier reading of these counters.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -103,9 +102,9 @@ impl SchemeByteCounts {
     }
 }
 
-/// Predicted write ratio of one lifetime scheme (such as compression): bytes that it does not save over bytes offered
-/// to it. Numerator and denominator are averaged over the last epochs before they are divided, so that an epoch with
-/// more bytes has more weight.
+/// Predicted write ratio of one lifetime scheme: bytes that it does not save over bytes offered to it. Numerator and
+/// denominator are averaged over the last epochs before they are divided, so that an epoch with more bytes has more
+/// weight.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct WrittenShareEstimate {
     /// Bytes of the pages offered to the scheme in each of the last epochs.
@@ -119,8 +118,8 @@ pub struct WrittenShareEstimate {
 }
 
 impl WrittenShareEstimate {
-    /// Adds the bytes counted for a lifetime scheme (such as compression) in one epoch to the history. Ignores epochs
-    /// in which no bytes were offered to the scheme.
+    /// Adds the bytes counted for a lifetime scheme in one epoch to the history. Ignores epochs in which no bytes were
+    /// offered to the scheme.
     pub fn push_epoch(&mut self, epoch: SchemeByteCounts) {
         if epoch.offered_bytes > 0 {
             self.offered_bytes.push_epoch(epoch.offered_bytes as f64);
@@ -148,8 +147,8 @@ impl WrittenShareEstimate {
         Some(unsaved / self.offered_bytes.average()?)
     }
 
-    /// Returns the share of the bytes offered to a lifetime scheme (such as compression) that the scheme tries to save;
-    /// 1 before the first observation.
+    /// Returns the share of the bytes offered to a lifetime scheme that the scheme tries to save; 1 before the first
+    /// observation.
     pub fn examined_share_of_offered_bytes(&self) -> f64 {
         let averages = self.unexamined_bytes.average().zip(self.offered_bytes.average());
         averages.map_or(1.0, |(untried, offered)| 1.0 - untried / offered)

@@ -60,7 +60,7 @@ use crate::operation::{Cause, FlashOp, OpKind};
 use crate::stats::{FlashOpPage, RequestOpLog, Stats};
 use crate::tables::prefetch::load_into_cpu_cache;
 
-/// Number of free blocks that each pool (set of planes) keeps in reserve for the copies of the next GC victim.
+/// Number of free blocks that each pool keeps in reserve for the copies of the next GC victim.
 pub const GC_RESERVE_BLOCKS: u32 = 1;
 
 /// Stream of writes: pages of one kind and one expected lifetime, for which separate blocks are filled.
@@ -155,8 +155,8 @@ pub struct FlashPageStore<N> {
     blocks: BlockTable,
     /// Free blocks of each pool, by pool number.
     free_block_queues: Vec<FreeBlockQueue>,
-    /// Open block of each stream of writes in each pool (set of planes), at index `stream * pools + pool`;
-    /// [`Frontier::NONE`] if there is none.
+    /// Open block of each stream of writes in each pool, at index `stream * pools + pool`; [`Frontier::NONE`] if there
+    /// is none.
     frontiers: Vec<Frontier>,
     /// Partly filled blocks that were set aside, at the same index as the open block that replaces them. When this open
     /// block is full, its write stream continues in the parked block.
@@ -277,7 +277,7 @@ impl<N: Nand> FlashPageStore<N> {
         }
     }
 
-    /// Marks an erased block as free and adds it, with its erase count, to the free blocks of its pool (set of planes).
+    /// Marks an erased block as free and adds it, with its erase count, to the free blocks of its pool.
     fn return_to_free_blocks(&mut self, block: BlockId) {
         self.remove_unreadable_pages_of(block);
         self.blocks.set_free(block);
@@ -334,7 +334,7 @@ impl<N: Nand> FlashPageStore<N> {
     }
 
     /// Returns the plane that holds a page. If a block is in a single plane, the plane has the number of the block's
-    /// pool (set of planes).
+    /// pool.
     #[inline]
     fn plane_of(&self, ppn: Ppn) -> PlaneId {
         let block = self.block_of(ppn);
@@ -370,23 +370,22 @@ impl<N: Nand> FlashPageStore<N> {
         self.frontiers.iter().chain(&self.parked_blocks).map(|f| f.pages_left as u64).sum()
     }
 
-    /// Returns the number of pages that a stream of writes can append in `pool` (set of planes) before it needs a new
-    /// block.
+    /// Returns the number of pages that a stream of writes can append in `pool` before it needs a new block.
     #[inline]
     pub fn open_block_pages_left(&self, stream: Stream, pool: u32) -> u32 {
         self.frontiers[self.frontier_index(stream, pool)].pages_left
     }
 
-    /// Returns the number of pages that a stream of writes can append in `pool` (set of planes) without using the free
-    /// blocks reserved for garbage collection.
+    /// Returns the number of pages that a stream of writes can append in `pool` without using the free blocks reserved
+    /// for garbage collection.
     pub(crate) fn free_pages_above_reserve(&self, stream: Stream, pool: u32) -> u32 {
         let spare_blocks = self.free_blocks(pool).saturating_sub(GC_RESERVE_BLOCKS);
         self.open_block_pages_left(stream, pool) + spare_blocks * self.data_pages_per_block()
     }
 
     /// Whether `pages` pages of a stream of writes can be appended without using the free blocks reserved for garbage
-    /// collection, if each page goes to the pool (set of planes) that [`FlashPageStore::preferred_append_pool`] then
-    /// returns. O(1) if they fit the stream's only open block, as is usual; O(pools) if room is short.
+    /// collection, if each page goes to the pool that [`FlashPageStore::preferred_append_pool`] then returns. O(1) if
+    /// they fit the stream's only open block, as is usual; O(pools) if room is short.
     #[inline]
     pub(crate) fn has_room_for_pages(&self, stream: Stream, pages: u32) -> bool {
         self.fits_in_single_open_block(stream, pages) || self.has_room_in_pools_together(stream, pages)
@@ -409,8 +408,8 @@ impl<N: Nand> FlashPageStore<N> {
         })
     }
 
-    /// Returns the pool (set of planes) for the write stream's next page, and makes the following pool the next one:
-    /// successive calls visit all pools in turn.
+    /// Returns the pool for the write stream's next page, and makes the following pool the next one: successive calls
+    /// visit all pools in turn.
     #[inline]
     pub fn take_next_pool(&mut self, stream: Stream) -> u32 {
         self.pool_rotation.take_next_pool(stream)
@@ -422,21 +421,21 @@ impl<N: Nand> FlashPageStore<N> {
         self.pool_rotation.set_striping(striping, &self.geometry);
     }
 
-    /// Undoes one [`FlashPageStore::take_next_pool`] that returned `pool` (set of planes), because the page is not
-    /// written after all: the write stream's next page goes to `pool`.
+    /// Undoes one [`FlashPageStore::take_next_pool`] that returned `pool`, because the page is not written after all:
+    /// the write stream's next page goes to `pool`.
     #[inline]
     pub(crate) fn restore_next_pool(&mut self, stream: Stream, pool: u32) {
         self.pool_rotation.set_next_pool(stream, pool);
     }
 
-    /// Returns the pool (set of planes) for the write stream's next page, without advancing to the following pool.
+    /// Returns the pool for the write stream's next page, without advancing to the following pool.
     #[inline]
     pub fn next_pool_of_stream(&self, stream: Stream) -> u32 {
         self.pool_rotation.next_pool(stream)
     }
 
-    /// Returns the pool (set of planes) with the most free blocks, for the write stream's next page: of the pools in
-    /// which the stream has an open block, or of all pools if it has none. O(1) for a stream with one open block.
+    /// Returns the pool with the most free blocks, for the write stream's next page: of the pools in which the stream
+    /// has an open block, or of all pools if it has none. O(1) for a stream with one open block.
     pub fn preferred_append_pool(&self, stream: Stream) -> u32 {
         let free_and_first = |&pool: &u32| (self.free_blocks(pool), u32::MAX - pool);
         let preferred = match self.pools_with_open_block[stream as usize].as_slice() {
@@ -473,8 +472,7 @@ impl<N: Nand> FlashPageStore<N> {
         self.programs_metadata_after_earlier_pages = true;
     }
 
-    /// Programs the next page of the write stream `stream` in `pool` (set of planes) and counts it as valid. Returns
-    /// its PPN.
+    /// Programs the next page of the write stream `stream` in `pool` and counts it as valid. Returns its PPN.
     ///
     /// A failed program uses up the page and closes its block, which GC will empty and retire. The page is then
     /// programmed in a new block.
@@ -622,8 +620,7 @@ impl<N: Nand> FlashPageStore<N> {
         }
     }
 
-    /// Opens a free block for a stream of writes in `pool` (set of planes), and programs its head page if blocks have
-    /// one.
+    /// Opens a free block for a stream of writes in `pool`, and programs its head page if blocks have one.
     fn open_block_for_stream(&mut self, stream: Stream, pool: u32) -> Result<()> {
         if self.head_tail_layout.is_none() {
             return self.open_next_free_block(stream, pool).map(drop);
@@ -638,8 +635,8 @@ impl<N: Nand> FlashPageStore<N> {
         }
     }
 
-    /// Removes the next block from the free blocks of `pool` (set of planes) and makes it the open block of a stream.
-    /// GC takes the most worn block if blocks are ordered by wear.
+    /// Removes the next block from the free blocks of `pool` and makes it the open block of a stream. GC takes the most
+    /// worn block if blocks are ordered by wear.
     fn open_next_free_block(&mut self, stream: Stream, pool: u32) -> Result<BlockId> {
         let worn = stream == Stream::Gc;
         let Some(block) = self.free_block_queues[pool as usize].take_next_block(worn) else {
@@ -649,8 +646,7 @@ impl<N: Nand> FlashPageStore<N> {
         Ok(block)
     }
 
-    /// Makes `block`, which was removed from the free blocks, the open block of the write stream in the block's pool
-    /// (set of planes).
+    /// Makes `block`, which was removed from the free blocks, the open block of the write stream in the block's pool.
     fn make_open_block(&mut self, stream: Stream, block: BlockId) {
         self.blocks.set_open(block, stream.kind(), self.last_sequence);
         if stream.kind() == PageKind::Data
@@ -908,7 +904,7 @@ impl<N: Nand> FlashPageStore<N> {
         self.last_sequence
     }
 
-    /// Erases a block without valid pages and returns it to the free blocks of its pool (set of planes), or retires it.
+    /// Erases a block without valid pages and returns it to the free blocks of its pool, or retires it.
     ///
     /// # Errors
     /// Power loss. A failed erase is not an error: the block is retired.
@@ -943,8 +939,7 @@ impl<N: Nand> FlashPageStore<N> {
         self.stats.retired_blocks += 1;
     }
 
-    /// Retires a block without valid pages, so that its pool (set of planes) has one block less for the rest of the
-    /// life of the device.
+    /// Retires a block without valid pages, so that its pool has one block less for the rest of the life of the device.
     fn retire_block(&mut self, block: BlockId) {
         self.blocks.retire(block);
         self.pool_rotation.record_retired_block(self.allocation_pool_of_block(block));

@@ -2,9 +2,9 @@
 //!
 //! Source: "LX-SSD: Enhancing the Lifespan of NAND Flash-based Memory via Recycling Invalid Pages", Zhou, Hu, Huang,
 //! Zhao. Modelled here: the log-like mapping table (`history`), the accessing table (`read_counts`), the recycle
-//! probability (`probability`), the fingerprint store with its policies and its order (`fingerprint_store`,
-//! `eviction_order`), fast loading, and the weights of the recycling-aware garbage collection. Not here: hashing, flash
-//! operations, victim choice and timing, which belong to the engine.
+//! probability (`probability`), the fingerprint store (index of dead pages) with its policies and its order
+//! (`fingerprint_store`, `eviction_order`), and fast loading. Not here: hashing, flash operations, victim choice and
+//! timing, which belong to the engine.
 //!
 //! # What the engine must do
 //!
@@ -71,12 +71,10 @@ use crate::data::Fingerprint;
 use crate::tables::PageSet;
 use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, load_into_cpu_cache};
 
-/// Number of entries of the standard fingerprint store (index of dead pages) of the LX-SSD paper: 3 MiB of 24-byte
-/// entries.
+/// Number of entries of the standard fingerprint store of the LX-SSD paper: 3 MiB of 24-byte entries.
 pub const DEFAULT_FINGERPRINT_STORE_ENTRIES: u32 = 128 * 1024;
 
-/// Bytes of an entry of the fingerprint store (index of dead pages) in a drive: 16 of digest, 4 of page number, 4 of
-/// probability.
+/// Bytes of an entry of the fingerprint store in a drive: 16 of digest, 4 of page number, 4 of probability.
 const FINGERPRINT_STORE_ENTRY_BYTES_IN_DRIVE: u64 = 24;
 
 /// Policy by which the fingerprint store (index of dead pages) orders its entries and chooses the entry to evict.
@@ -116,10 +114,10 @@ pub enum DeadPageHistoryScope {
 /// LX-SSD paper, without fast loading.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecycleOptions {
-    /// Capacity of the fingerprint store (index of dead pages), in entries. `Some(0)` means that no dead page is ever
-    /// found. `None` means an entry for every dead page (the infinite store of the LX-SSD paper).
+    /// Capacity of the fingerprint store, in entries. `Some(0)` means that no dead page is ever found. `None` means an
+    /// entry for every dead page (the infinite store of the LX-SSD paper).
     pub capacity_entries: Option<u32>,
-    /// Policy that decides which entries the fingerprint store (index of dead pages) keeps.
+    /// Policy that decides which entries the fingerprint store keeps.
     pub policy: FingerprintStorePolicy,
     /// Relative growth of a page's popularity per read (alpha of the LX-SSD paper, where it is 0.10 to 0.15). A dead
     /// page with a larger popularity has a larger recycle probability.
@@ -128,7 +126,7 @@ pub struct RecycleOptions {
     /// LX-SSD paper, where it is 0.15 to 0.20).
     pub probability_decay_beta: f64,
     /// Whether recycling computes, at every hit, the number of fingerprint comparisons that a scan of the fingerprint
-    /// store (index of dead pages) would make. Costs some hundred additions per hit.
+    /// store would make. Costs some hundred additions per hit.
     pub counts_scan_comparisons: bool,
     /// Largest age at which a dead page may be revived, in flash programs since its block was opened. Cells lose
     /// charge, and a revived page keeps the charge of its old program. A write of the content of an older dead page is
@@ -188,21 +186,19 @@ pub struct RecycleStatistics {
     pub hits: u64,
     /// Number of look-ups of a written content in the fingerprint store that found no dead page.
     pub misses: u64,
-    /// Number of comparisons at all hits if the fingerprint store (index of dead pages) were scanned from its best
-    /// entry: the sum of the ranks of the entries found, the best rank being 1.
+    /// Number of comparisons at all hits if the fingerprint store were scanned from its best entry: the sum of the
+    /// ranks of the entries found, the best rank being 1.
     pub linear_scan_comparisons_on_hits: u64,
-    /// Number of comparisons at misses, if the fingerprint store (index of dead pages) were scanned. A miss adds the
-    /// number of entries that the store has at that time.
+    /// Number of comparisons at misses, if the fingerprint store were scanned. A miss adds the number of entries that
+    /// the store has at that time.
     pub linear_scan_comparisons_on_misses: u64,
     /// Number of dead pages that became entries of the fingerprint store.
     pub inserted_pages: u64,
     /// Number of dead pages that were evicted from the fingerprint store because it was full.
     pub evicted_pages: u64,
-    /// Number of dead pages that the fingerprint store (index of dead pages) did not insert, because it was full and
-    /// every entry was better.
+    /// Number of dead pages that the fingerprint store did not insert, because it was full and every entry was better.
     pub pages_refused_by_full_store: u64,
-    /// Number of dead pages offered to the fingerprint store (index of dead pages) whose content already had an entry
-    /// there.
+    /// Number of dead pages offered to the fingerprint store whose content already had an entry there.
     pub offered_pages_of_indexed_content: u64,
     /// Number of entries of the fingerprint store that fast loading promoted. After a hit, it moves the newest dead
     /// pages of neighbouring logical pages to the best rank, if they are in the store. This needs no flash read.
@@ -213,15 +209,14 @@ pub struct RecycleStatistics {
     /// Number of look-ups in the fingerprint store that found a dead page too old to be revived. They count neither as
     /// hits nor as misses.
     pub hits_on_expired_pages: u64,
-    /// Number of entries of the fingerprint store (index of dead pages) that were removed because their page was too
-    /// old. Includes those of `hits_on_expired_pages`.
+    /// Number of entries of the fingerprint store that were removed because their page was too old. Includes those of
+    /// `hits_on_expired_pages`.
     pub expired_entries: u64,
 }
 
 impl RecycleStatistics {
-    /// Returns the mean number of fingerprint comparisons per hit in the fingerprint store (index of dead pages).
-    /// `None` before the first hit, or if the comparisons are not counted
-    /// ([`RecycleOptions::counts_scan_comparisons`]).
+    /// Returns the mean number of fingerprint comparisons per hit in the fingerprint store. `None` before the first
+    /// hit, or if the comparisons are not counted ([`RecycleOptions::counts_scan_comparisons`]).
     pub fn mean_comparisons_on_hit(&self) -> Option<f64> {
         (self.linear_scan_comparisons_on_hits > 0)
             .then(|| self.linear_scan_comparisons_on_hits as f64 / self.hits as f64)
@@ -351,7 +346,7 @@ impl Recycler {
     }
 
     /// Marks a physical page just programmed as not hashed. Until it is erased, it is never offered to the fingerprint
-    /// store (index of dead pages).
+    /// store.
     pub fn mark_unhashed(&mut self, ppn: Ppn) {
         self.unhashed_pages.insert(ppn);
     }
@@ -404,8 +399,8 @@ impl Recycler {
         dead.iter().filter_map(|&ppn| self.history.fingerprint_slot(ppn)).collect()
     }
 
-    /// Reads the entries of the fingerprint store (index of dead pages) that look-ups of these contents will need, so
-    /// that their cache misses overlap ([`crate::tables::prefetch`]).
+    /// Reads the entries of the fingerprint store that look-ups of these contents will need, so that their cache misses
+    /// overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_lookups(&self, contents: &[Fingerprint]) {
         self.fingerprint_store.prefetch_content_lookups(contents);
     }
@@ -739,8 +734,8 @@ impl Recycler {
         self.fingerprint_store.recycle_probability_level(slot)
     }
 
-    /// Clears the fingerprint store (index of dead pages), as a power failure does. History, read counts and owners are
-    /// in battery-backed RAM and survive.
+    /// Clears the fingerprint store, as a power failure does. History, read counts and owners are in battery-backed RAM
+    /// and survive.
     pub fn clear_fingerprint_store_after_power_loss(&mut self) {
         self.fingerprint_store.clear(&mut self.history);
     }
@@ -793,8 +788,8 @@ impl Recycler {
         }
     }
 
-    /// Changes policy and capacity of the fingerprint store (index of dead pages). Orders the entries by the new policy
-    /// at once, and evicts those beyond the capacity. Costs one sort of the store.
+    /// Changes policy and capacity of the fingerprint store. Orders the entries by the new policy at once, and evicts
+    /// those beyond the capacity. Costs one sort of the store.
     pub fn set_policy(&mut self, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) {
         self.policy = policy;
         let Self { fingerprint_store: store, history, recycle_probability_table: probability, .. } = self;
@@ -809,7 +804,7 @@ impl Recycler {
         self.queue_pages_outside_store_for_history_removal();
     }
 
-    /// Returns the current policy of the fingerprint store (index of dead pages).
+    /// Returns the current policy of the fingerprint store.
     pub fn policy(&self) -> FingerprintStorePolicy {
         self.policy
     }
@@ -824,8 +819,7 @@ impl Recycler {
         self.statistics = RecycleStatistics::default();
     }
 
-    /// Returns the number of entries of the fingerprint store (index of dead pages), without duplicates (pages with the
-    /// content of an entry).
+    /// Returns the number of entries of the fingerprint store, without duplicates (pages with the content of an entry).
     pub fn fingerprint_store_len(&self) -> u32 {
         self.fingerprint_store.len()
     }
@@ -851,7 +845,7 @@ impl Recycler {
         self.history.dead_versions(lpn, valid)
     }
 
-    /// Returns the entries of the fingerprint store (index of dead pages); the entry to be evicted last comes first.
+    /// Returns the entries of the fingerprint store; the entry to be evicted last comes first.
     pub fn fingerprint_store_entries(&self) -> impl Iterator<Item = FingerprintStoreEntry> + '_ {
         self.fingerprint_store.entries().map(|DeadPageCandidate { ppn, fingerprint, read_count }| {
             FingerprintStoreEntry {
@@ -865,7 +859,7 @@ impl Recycler {
     }
 
     /// Returns the RAM that the controller of a real drive needs for recycling, as one pair of name and bytes per
-    /// structure. History, read counts and owners need a battery; the fingerprint store (index of dead pages) does not.
+    /// structure. History, read counts and owners need a battery; the fingerprint store does not.
     pub fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         let entries: u64 = self
             .fingerprint_store
@@ -1018,9 +1012,9 @@ impl Recycler {
         }
     }
 
-    /// Decides which of two dead pages with equal content is the fingerprint-store entry: the present one in
-    /// `slot`, or `candidate`. The page with the higher probability level becomes the entry, and `candidate` if both
-    /// levels are equal.
+    /// Decides which of two dead pages with equal content is the fingerprint-store entry: the present one in `slot`,
+    /// or `candidate`. The page with the higher probability level becomes the entry, and `candidate` if both levels are
+    /// equal.
     fn resolve_duplicate(&mut self, slot: u32, candidate: DeadPageCandidate, level: u8) {
         self.statistics.offered_pages_of_indexed_content += 1;
         let entry = self.fingerprint_store.page_in_slot(slot);
@@ -1069,8 +1063,7 @@ impl Recycler {
     }
 
     /// Returns the read count from which the recycle probability of `ppn` is computed: the count in the fingerprint
-    /// store (index of dead pages) if the page is there, because fast loading raises this count; otherwise the page's
-    /// own read counter.
+    /// store if the page is there, because fast loading raises this count; otherwise the page's own read counter.
     fn read_count_for_recycle_probability(&self, ppn: Ppn) -> u8 {
         match self.history.fingerprint_slot(ppn) {
             Some(slot) => self.fingerprint_store.read_count(slot),

@@ -410,8 +410,7 @@ impl FlashLog {
 }
 
 /// Removes the older copy of each reverse-map entry that is in the flash log twice. Cleaning may write an entry of a
-/// relocation (remap that unmaps its source) again as a mere tombstone (record of a trim) of the source; this counts as
-/// a copy, too.
+/// relocation (remap that unmaps its source) again as a mere tombstone of the source; this counts as a copy, too.
 fn remove_older_entry_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
     let mut seen: HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> = HashSet::default();
     entries.reverse();

@@ -15,12 +15,11 @@ use super::{
 use crate::nand::Nand;
 use crate::store::FlashPageStore;
 
-/// Number of a group of log entries: the number of their block, or one more than the last block for tombstones (records
-/// of trims).
+/// Number of a group of log entries: the number of their block, or one more than the last block for tombstones.
 pub(super) type GroupNumber = usize;
 
-/// The log entries of one block, or the tombstones (records of trims), in the order of recording. `T` is what the index
-/// stores for each entry: its slot in the log, or a copy of the entry with the number of its log page.
+/// The log entries of one block, or the tombstones, in the order of recording. `T` is what the index stores for each
+/// entry: its slot in the log, or a copy of the entry with the number of its log page.
 #[derive(Clone, Debug)]
 struct PerBlockEntryGroup<T> {
     /// What the index stores for each log entry of the block (or each tombstone), oldest entry first: its slot, or a
@@ -35,8 +34,7 @@ struct PerBlockEntryGroup<T> {
 /// slot of the entry in the log, or a copy of the entry with the number of its log page.
 #[derive(Clone, Debug)]
 pub(super) struct LogIndex<T> {
-    /// Groups of log entries: one for each block, by block number, and a last one for the tombstones (records of
-    /// trims).
+    /// Groups of log entries: one for each block, by block number, and a last one for the tombstones.
     groups: Vec<PerBlockEntryGroup<T>>,
     /// Histogram of the number of log entries per block, which gives the largest number.
     entries_per_block_histogram: EntriesOrSegmentsPerBlockHistogram,
@@ -45,7 +43,7 @@ pub(super) struct LogIndex<T> {
     /// Number of superseded entries in the index: entries whose logical page is no longer mapped to their physical
     /// page.
     superseded_entries: u32,
-    /// Number of tombstones (records of trims) that may have become unnecessary since the log examined them last.
+    /// Number of tombstones that may have become unnecessary since the log examined them last.
     maybe_obsolete_tombstones: u32,
 }
 
@@ -67,18 +65,18 @@ impl<T: Clone> LogIndex<T> {
         *self = Self::new(self.groups.len() as u32 - 1);
     }
 
-    /// Returns the number of groups of log entries: one for each block, and one for the tombstones (records of trims).
+    /// Returns the number of groups of log entries: one for each block, and one for the tombstones.
     pub(super) fn per_block_group_count(&self) -> usize {
         self.groups.len()
     }
 
-    /// Returns the number of the group of the tombstones (records of trims), the last group.
+    /// Returns the number of the group of the tombstones, the last group.
     fn tombstone_group(&self) -> GroupNumber {
         self.groups.len() - 1
     }
 
-    /// Returns the group of a log entry: that of the block with its physical page, or that of the tombstones (records
-    /// of trims) if it names no page.
+    /// Returns the group of a log entry: that of the block with its physical page, or that of the tombstones if it
+    /// names no page.
     pub(super) fn per_block_group_of<N: Nand>(
         &self,
         io: &FlashPageStore<N>,
@@ -94,7 +92,7 @@ impl<T: Clone> LogIndex<T> {
     }
 
     /// Returns what the index stores for all log entries (a slot, or a copy with its log page number): those of one
-    /// block after the other, the tombstones (records of trims) last.
+    /// block after the other, the tombstones last.
     pub(super) fn all_entries(&self) -> impl Iterator<Item = &T> {
         self.groups.iter().flat_map(|group| &group.entries)
     }
@@ -149,8 +147,8 @@ impl<T: Clone> LogIndex<T> {
         self.superseded_entries -= 1;
     }
 
-    /// Counts all tombstones (records of trims) as possibly unnecessary, because a block was erased whose pages may
-    /// have been the reason to keep them.
+    /// Counts all tombstones as possibly unnecessary, because a block was erased whose pages may have been the reason
+    /// to keep them.
     pub(super) fn mark_tombstones_maybe_obsolete(&mut self) {
         self.maybe_obsolete_tombstones = self.entries_in(self.tombstone_group()).len() as u32;
     }
@@ -167,8 +165,8 @@ impl<T: Clone> LogIndex<T> {
     }
 
     /// Returns the number of entries that cleaning the log can free: superseded entries, entries that were dropped from
-    /// the index, and tombstones (records of trims) that may be unnecessary. `used` is the number of entries that take
-    /// up space in the log.
+    /// the index, and tombstones that may be unnecessary. `used` is the number of entries that take up space in the
+    /// log.
     pub(super) fn reclaimable_entries(&self, used: u64) -> u64 {
         used - self.current_entry_count() + u64::from(self.maybe_obsolete_tombstones)
     }

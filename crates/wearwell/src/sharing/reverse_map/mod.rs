@@ -71,7 +71,7 @@ pub struct ReverseMapEntry {
     /// (record of a trim): the logical page is unmapped.
     pub mapped_ppn: Option<Ppn>,
     /// For an entry that maps a logical page to a stored page: the logical page that was unmapped in the same step (the
-    /// source of a relocation). For a tombstone (record of a trim) of several logical pages: the last one of the range.
+    /// source of a relocation). For a tombstone of several logical pages: the last one of the range.
     pub relocation_source_or_range_end: Option<Lpn>,
     /// Sequence number of the entry; page programs and reverse-map entries of the device share one sequence.
     pub sequence_number: u64,
@@ -96,7 +96,7 @@ const PAGE_OFFSET_BITS: u32 = 21;
 const SEQUENCE_BITS: u32 = 42;
 /// Number of bits of an LPN in a reverse-map entry.
 const LPN_BITS: u32 = 31;
-/// Page offset with all bits one, which marks a reverse-map entry as a tombstone (record of a trim): it names no page.
+/// Page offset with all bits one, which marks a reverse-map entry as a tombstone: it names no page.
 const NO_PAGE_OFFSET: u64 = (1 << PAGE_OFFSET_BITS) - 1;
 /// Source LPN with all bits one, which marks a reverse-map entry without a source.
 const NO_LPN: u64 = (1 << LPN_BITS) - 1;
@@ -106,7 +106,7 @@ pub const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 
 impl ReverseMapEntry {
     /// Returns the logical pages that this reverse-map entry unmaps: the source of a relocation, or the range of a
-    /// tombstone (record of a trim).
+    /// tombstone.
     pub fn tombstoned_lpns(&self) -> impl Iterator<Item = Lpn> + use<> {
         let range = match (self.mapped_ppn, self.relocation_source_or_range_end) {
             (Some(_), None) => 0..0,
@@ -433,8 +433,8 @@ pub struct EntryLiveness {
 
 impl EntryLiveness {
     /// Returns what must be kept of a reverse-map entry. This is the whole entry while its mapping holds, or if it is a
-    /// tombstone (record of a trim) that is needed. If only the tombstone of a relocation is needed, it is a tombstone
-    /// for the source, the logical page that was unmapped by the relocation. `None` if nothing is needed.
+    /// tombstone that is needed. If only the tombstone of a relocation is needed, it is a tombstone for the source, the
+    /// logical page that was unmapped by the relocation. `None` if nothing is needed.
     pub fn live_part_of(self, entry: ReverseMapEntry) -> Option<ReverseMapEntry> {
         match (self.is_mapping_live, self.is_tombstone_needed) {
             (true, _) => Some(entry),
@@ -455,8 +455,8 @@ impl EntryLiveness {
 pub type LivenessOf<'a> = &'a dyn Fn(&ReverseMapEntry) -> EntryLiveness;
 
 /// Returns for each of the reverse-map `entries` what compaction must keep of it; `None` for nothing. Of several
-/// entries that map one logical page to the same physical page, or several tombstones (records of trims) of one range,
-/// only the newest is kept. An older relocation may still be kept as the tombstone of its source.
+/// entries that map one logical page to the same physical page, or several tombstones of one range, only the newest is
+/// kept. An older relocation may still be kept as the tombstone of its source.
 fn entries_to_keep(entries: &[ReverseMapEntry], liveness_of: LivenessOf<'_>) -> Vec<Option<ReverseMapEntry>> {
     let mut newest: HashMap<(Lpn, Option<Ppn>), u64, FxBuildHasher> = HashMap::default();
     for entry in entries {
@@ -643,8 +643,7 @@ pub trait ReverseMap {
     /// Returns every recorded reverse-map entry, superseded ones included. For audits: no read is charged.
     fn all_entries<N: Nand>(&self, io: &FlashPageStore<N>) -> Vec<ReverseMapEntry>;
 
-    /// Returns the number of reverse-map entries that are not marked as superseded, tombstones (records of trims)
-    /// included.
+    /// Returns the number of reverse-map entries that are not marked as superseded, tombstones included.
     fn valid_entry_count(&self) -> u64;
 
     /// Returns the maximum number of flash pages that recording one entry may append, including those of the preceding
@@ -902,9 +901,9 @@ impl ReverseMap for AnyReverseMap {
 mod tests {
     use super::*;
 
-    /// Regression: compaction dropped the tombstone (record of a trim) of a range in favour of a newer tombstone of the
-    /// range's first page, and the next recovery mapped the rest of the range again. Found by a crash of the server
-    /// machine under an image of design `remap`.
+    /// Regression: compaction dropped the tombstone of a range in favour of a newer tombstone of the range's first
+    /// page, and the next recovery mapped the rest of the range again. Found by a crash of the server machine under an
+    /// image of design `remap`.
     #[test]
     fn the_tombstone_of_a_trimmed_range_outlives_a_newer_one_of_its_first_page() {
         let tombstone = |last: Option<u32>, sequence| ReverseMapEntry {
@@ -943,8 +942,7 @@ mod tests {
     }
 
     /// Of several entries that map one logical page to the same physical page, compaction keeps the newest. An older
-    /// entry that also unmapped another logical page (relocation) is kept as a tombstone (record of a trim) of that
-    /// page.
+    /// entry that also unmapped another logical page (relocation) is kept as a tombstone of that page.
     #[test]
     fn of_equal_entries_compaction_keeps_the_newest_and_turns_an_older_relocation_into_a_tombstone() {
         let entry = |sequence, source: Option<u32>| ReverseMapEntry {

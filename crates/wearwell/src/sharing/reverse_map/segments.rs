@@ -92,7 +92,7 @@ const CHAIN_RAM_BYTES: u64 = 16;
 /// chain, and the next segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct NvramSegmentHeader {
-    /// Block whose entries the segment holds; [`BlockId::NONE`] for the tombstones (records of trims).
+    /// Block whose entries the segment holds; [`BlockId::NONE`] for the tombstones.
     entry_block: BlockId,
     /// Position of the segment in the chain of its block, from 0.
     position_in_chain: u32,
@@ -164,8 +164,7 @@ pub struct NvramSegments {
     free_segment_count: u32,
     /// Index of the word, in the bitmap of NVRAM segments in use, where the next search for a free segment begins.
     next_bitmap_word_index_to_search: usize,
-    /// For each block, its chain of NVRAM segments, by block number. One more chain, at the end, holds the tombstones
-    /// (records of trims).
+    /// For each block, its chain of NVRAM segments, by block number. One more chain, at the end, holds the tombstones.
     chains_by_block: Vec<SegmentChain>,
     /// Histogram of the lengths of the blocks' chains of NVRAM segments, in segments.
     chain_length_histogram: EntriesOrSegmentsPerBlockHistogram,
@@ -174,7 +173,7 @@ pub struct NvramSegments {
     /// Number of superseded entries in the chains of all blocks: entries whose logical page is no longer mapped to
     /// their physical page.
     superseded_entries: u64,
-    /// Whether a tombstone (record of a trim) may have become unnecessary since tombstones were last compacted.
+    /// Whether a tombstone may have become unnecessary since tombstones were last compacted.
     may_tombstones_be_obsolete: bool,
     /// Whether compacting the entries of any block may free an NVRAM segment.
     compaction_may_free_a_segment: bool,
@@ -283,19 +282,17 @@ impl NvramSegments {
         self.free_segment_count
     }
 
-    /// Returns the index in `chains_by_block` of the chain of the tombstones (records of trims).
+    /// Returns the index in `chains_by_block` of the chain of the tombstones.
     fn tombstone_chain_index(&self) -> usize {
         self.chains_by_block.len() - 1
     }
 
-    /// Returns the index in `chains_by_block` of the chain of `block`; that of the tombstones (records of trims) for
-    /// `None`.
+    /// Returns the index in `chains_by_block` of the chain of `block`; that of the tombstones for `None`.
     fn chain_index_of(&self, block: Option<BlockId>) -> usize {
         block.map_or(self.tombstone_chain_index(), BlockId::index)
     }
 
-    /// Returns the block to which a chain belongs; [`BlockId::NONE`] for the chain of the tombstones (records of
-    /// trims).
+    /// Returns the block to which a chain belongs; [`BlockId::NONE`] for the chain of the tombstones.
     fn block_of_chain(&self, chain: usize) -> BlockId {
         if chain == self.tombstone_chain_index() { BlockId::NONE } else { BlockId(chain as u32) }
     }
@@ -369,7 +366,7 @@ impl NvramSegments {
     }
 
     /// Returns the first page of the block `entry_block`, to which page offsets in its reverse-map entries are
-    /// relative; page 0 for the tombstones (records of trims).
+    /// relative; page 0 for the tombstones.
     fn first_page_of_entry_block<N: Nand>(io: &FlashPageStore<N>, entry_block: BlockId) -> Ppn {
         if entry_block == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(entry_block) }
     }
@@ -572,8 +569,8 @@ impl NvramSegments {
 
     /// Chooses the chain of NVRAM segments that compaction (active GC in the Remap-SSD paper) empties next, and returns
     /// its index. Of the blocks that are worth compacting, it takes the one with the most superseded entries. If no
-    /// block is worth compacting, it takes the chain of tombstones (records of trims). Returns `None` if compaction
-    /// would free nothing. O(blocks); O(1) if the last search found nothing and nothing has changed since.
+    /// block is worth compacting, it takes the chain of tombstones. Returns `None` if compaction would free nothing.
+    /// O(blocks); O(1) if the last search found nothing and nothing has changed since.
     fn choose_chain_to_compact(&mut self) -> Option<usize> {
         if !self.compaction_may_free_a_segment {
             return None;
@@ -604,8 +601,8 @@ impl NvramSegments {
 
     /// Compacts the chain of NVRAM segments with index `index`: copies entries that are still needed to a new chain,
     /// and frees the old chain. An entry whose logical page was mapped elsewhere since, but which also unmapped another
-    /// logical page (relocation), is replaced by a tombstone (record of a trim) of that page. If compaction would free
-    /// no segment, only updates the count of superseded entries.
+    /// logical page (relocation), is replaced by a tombstone of that page. If compaction would free no segment, only
+    /// updates the count of superseded entries.
     fn compact_chain<N: Nand>(
         &mut self,
         io: &mut FlashPageStore<N>,

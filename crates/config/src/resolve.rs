@@ -105,8 +105,8 @@ impl Config {
                  over-provisioning: lower device.reserve_blocks or device.logical_pages"
             )));
         }
-        let logical_pages =
-            u32::try_from(logical).expect("a device exports fewer pages than its flash has, which are fewer than 2^32");
+        let logical_pages = u32::try_from(logical)
+            .expect("a device exports fewer pages than its flash has, which are fewer than 2^32");
         if let Some(asked) = self.device.fit.filter(|_| name != AUTO_SIZED_PRESET_NAME) {
             require_footprint_fills_smallest_device(
                 name,

@@ -305,7 +305,7 @@ fn run_directly_on_device(case: &BenchmarkCase) -> CaseResult {
 }
 
 /// Writes `writes` pages at uniformly random addresses to the device, in batches of 128 pages.
-fn write_uniformly(device: &mut Device<SimNand>, writes: u64) {
+fn write_uniformly(device: &mut Device, writes: u64) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let pages = device.ftl().logical_pages() as u64;
     let mut batch = [Lpn(0); 128];

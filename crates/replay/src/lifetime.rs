@@ -13,7 +13,7 @@ use wearwell::lifetime::{
     EpochLength, LifetimeController, LifetimeCounters, LifetimeOptions, MechanismKind, WriteActivity, YEAR_S,
     remaining_endurance_bytes,
 };
-use wearwell::nand::{Nand, SimNand};
+use wearwell::nand::Nand;
 use wearwell::store::FlashPageStore;
 use wearwell::{Device, Error};
 
@@ -66,7 +66,7 @@ struct SchemeActivity {
 impl LifetimeManagement {
     /// Creates the lifetime management of a device whose counters have just been cleared. The target lifetime in years
     /// counts from this moment, whereas wear counts from the beginning of the drive's life.
-    pub(crate) fn new(options: LifetimeOptions, device: &Device<SimNand>, endurance_cycles: u32) -> Self {
+    pub(crate) fn new(options: LifetimeOptions, device: &Device, endurance_cycles: u32) -> Self {
         let store = device.ftl().store();
         let geometry = store.geometry();
         let erases = (0..geometry.blocks()).map(|block| store.nand().erase_count(BlockId(block)) as u64);
@@ -94,7 +94,7 @@ impl LifetimeManagement {
     /// used up its rated cycles; errors of the device if schemes are switched.
     pub(crate) fn admit_request_and_get_start_ns(
         &mut self,
-        device: &mut Device<SimNand>,
+        device: &mut Device,
         arrival_ns: u64,
         is_write: bool,
     ) -> Result<u64, Error> {
@@ -125,11 +125,7 @@ impl LifetimeManagement {
     ///
     /// # Errors
     /// As [`LifetimeManagement::admit_request_and_get_start_ns`].
-    pub(crate) fn begin_epoch_if_due(
-        &mut self,
-        device: &mut Device<SimNand>,
-        now_ns: u64,
-    ) -> Result<(), Error> {
+    pub(crate) fn begin_epoch_if_due(&mut self, device: &mut Device, now_ns: u64) -> Result<(), Error> {
         let now = match self.lifetime_controller.options().epoch_length {
             EpochLength::Seconds(_) => now_ns,
             EpochLength::HostWrites(_) => device.ftl().stats().host_page_writes,
@@ -158,7 +154,7 @@ impl LifetimeManagement {
 
     /// Adds the host page writes since the last decision to the count of each write-saving scheme (deduplication,
     /// compression, ...) that was running.
-    fn count_scheme_writes(&mut self, device: &Device<SimNand>) {
+    fn count_scheme_writes(&mut self, device: &Device) {
         let writes = device.ftl().stats().host_page_writes;
         for kind in self.lifetime_controller.running_schemes().iter() {
             self.scheme_activity[kind as usize].host_page_writes +=
@@ -169,7 +165,7 @@ impl LifetimeManagement {
 
     /// Returns the counters from which lifetime management decides: bytes written and programmed, bytes that can still
     /// be programmed, and the bytes of each scheme.
-    fn lifetime_counters(&self, device: &Device<SimNand>) -> LifetimeCounters {
+    fn lifetime_counters(&self, device: &Device) -> LifetimeCounters {
         let stats = device.ftl().stats();
         let geometry = device.ftl().store().geometry();
         let page_bytes = geometry.page_bytes as u64;
@@ -196,12 +192,12 @@ impl LifetimeManagement {
 
     /// Returns for how many nanoseconds throttling would delay a write that arrived at `now_ns`, after the last request
     /// of the run. The delay is more than 0 if earlier writes exceeded the budget.
-    pub(crate) fn pending_delay_ns(&self, device: &Device<SimNand>, now_ns: u64) -> u64 {
+    pub(crate) fn pending_delay_ns(&self, device: &Device, now_ns: u64) -> u64 {
         self.lifetime_controller.delay_ns(now_ns, programmed_bytes(device))
     }
 
     /// Adds the results of lifetime management to the record of a run.
-    pub(crate) fn add_to_record(&self, device: &Device<SimNand>, record: &mut LifetimeRecord) {
+    pub(crate) fn add_to_record(&self, device: &Device, record: &mut LifetimeRecord) {
         let mut ended = self.clone();
         ended.count_scheme_writes(device);
         let all_writes = ended.host_writes_at_last_decision.max(1) as f64;
@@ -230,31 +226,29 @@ impl LifetimeManagement {
 }
 
 /// Returns the bytes of all page programs of the device since its counters were cleared.
-fn programmed_bytes(device: &Device<SimNand>) -> u64 {
+fn programmed_bytes(device: &Device) -> u64 {
     device.ftl().stats().total_programs() * device.ftl().store().geometry().page_bytes as u64
 }
 
 /// Returns the blocks that were good when the drive was new. Blocks that are bad from the factory are never erased, and
 /// have no cycles that a workload could use.
-pub(crate) fn blocks_good_from_factory(
-    store: &FlashPageStore<SimNand>,
-) -> impl Iterator<Item = BlockId> + Clone + '_ {
+pub(crate) fn blocks_good_from_factory(store: &FlashPageStore) -> impl Iterator<Item = BlockId> + Clone + '_ {
     let is_good = |&block: &BlockId| !store.nand().is_bad(block) || store.nand().erase_count(block) > 0;
     (0..store.geometry().blocks()).map(BlockId).filter(is_good)
 }
 
 /// Returns the number of physical blocks that were good when the drive was new; each block of a superblock counts.
-pub(crate) fn physical_blocks_good_from_factory(store: &FlashPageStore<SimNand>) -> u64 {
+pub(crate) fn physical_blocks_good_from_factory(store: &FlashPageStore) -> u64 {
     blocks_good_from_factory(store).count() as u64 * u64::from(store.geometry().superblock_planes)
 }
 
 /// Returns the number of pages in the blocks that were good when the drive was new.
-fn pages_good_from_factory(store: &FlashPageStore<SimNand>) -> f64 {
+fn pages_good_from_factory(store: &FlashPageStore) -> f64 {
     physical_blocks_good_from_factory(store) as f64 * f64::from(store.geometry().pages_per_block)
 }
 
 /// Returns how many bytes can still be programmed within the rated cycles after `erases` erases of physical blocks.
-fn endurance_bytes_left(store: &FlashPageStore<SimNand>, endurance_cycles: u32, erases: u64) -> u64 {
+fn endurance_bytes_left(store: &FlashPageStore, endurance_cycles: u32, erases: u64) -> u64 {
     let geometry = store.geometry();
     let blocks = physical_blocks_good_from_factory(store);
     let block_bytes = geometry.pages_per_block as u64 * geometry.page_bytes as u64;
@@ -264,7 +258,7 @@ fn endurance_bytes_left(store: &FlashPageStore<SimNand>, endurance_cycles: u32, 
 /// Returns the years until the rated cycles of all pages are used, if the drive continues to make `programs` page
 /// programs per `elapsed_s` seconds; `None` if either is 0.
 fn years_at_program_rate(
-    device: &Device<SimNand>,
+    device: &Device,
     endurance_cycles: u32,
     programs: u64,
     elapsed_s: f64,
@@ -276,11 +270,7 @@ fn years_at_program_rate(
 
 /// Returns the wear of the drive (erases per block, endurance used) in the measured part of a run, which took
 /// `elapsed_s` seconds.
-pub(crate) fn lifetime_record(
-    device: &Device<SimNand>,
-    endurance_cycles: u32,
-    elapsed_s: f64,
-) -> LifetimeRecord {
+pub(crate) fn lifetime_record(device: &Device, endurance_cycles: u32, elapsed_s: f64) -> LifetimeRecord {
     let store = device.ftl().store();
     let wear = blocks_good_from_factory(store).map(|block| store.nand().erase_count(block));
     let blocks = physical_blocks_good_from_factory(store) as f64;
@@ -302,7 +292,7 @@ pub(crate) fn lifetime_record(
 /// `host_bytes` per `record.elapsed_s`.
 pub(crate) fn extrapolate_lifetime(
     record: &mut LifetimeRecord,
-    device: &Device<SimNand>,
+    device: &Device,
     endurance_cycles: u32,
     steadiness: &Steadiness,
     host_bytes: u64,

@@ -16,7 +16,6 @@ use wearwell::address::{Lpn, RemapMode};
 use wearwell::data::{Content, ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::gc::MetadataGcRule;
 use wearwell::mapping::Mapping;
-use wearwell::nand::Nand;
 use wearwell::{Device, Error, Ftl};
 
 use crate::record::SeriesPoint;
@@ -47,8 +46,8 @@ fn report_step(on_step: OnPreconditionStep<'_>, done: u64, total: u64) -> Contro
 ///
 /// # Errors
 /// Errors of the device.
-pub fn fill_sequentially<N: Nand>(
-    device: &mut Device<N>,
+pub fn fill_sequentially(
+    device: &mut Device,
     on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<()>, Error> {
     let pages = device.ftl().logical_pages();
@@ -68,8 +67,8 @@ pub fn fill_sequentially<N: Nand>(
 ///
 /// # Errors
 /// As [`overwrite_at_random`].
-pub fn write_to_steady_state<N: Nand>(
-    device: &mut Device<N>,
+pub fn write_to_steady_state(
+    device: &mut Device,
     physical_capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
@@ -93,8 +92,8 @@ pub fn write_to_steady_state<N: Nand>(
 ///
 /// # Errors
 /// Errors of [`construct_steady_state`] and [`overwrite_at_random`].
-pub fn construct_steady_state_and_overwrite<N: Nand>(
-    device: &mut Device<N>,
+pub fn construct_steady_state_and_overwrite(
+    device: &mut Device,
     physical_capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
@@ -114,8 +113,8 @@ pub fn construct_steady_state_and_overwrite<N: Nand>(
 ///
 /// # Errors
 /// Errors of the device.
-pub fn bring_into_used_state<N: Nand>(
-    device: &mut Device<N>,
+pub fn bring_into_used_state(
+    device: &mut Device,
     physical_capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
@@ -137,8 +136,8 @@ pub fn bring_into_used_state<N: Nand>(
 ///
 /// # Errors
 /// Errors of the device; [`Error::InvalidOptions`] if a write buffer absorbs so much that collection never starts.
-pub fn overwrite_at_random<N: Nand>(
-    device: &mut Device<N>,
+pub fn overwrite_at_random(
+    device: &mut Device,
     physical_capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
@@ -152,8 +151,8 @@ const STEADINESS_SAMPLES: u64 = 40;
 
 /// Overwrites random pages as [`overwrite_at_random`] does, and calls `on_sample` with the counters since the first
 /// garbage collection, [`STEADINESS_SAMPLES`] times.
-fn overwrite_and_sample_counters<N: Nand>(
-    device: &mut Device<N>,
+fn overwrite_and_sample_counters(
+    device: &mut Device,
     physical_capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
@@ -201,7 +200,7 @@ struct WriteCounters {
 
 impl WriteCounters {
     /// Reads the present counters of the device.
-    fn of_device<N: Nand>(device: &Device<N>) -> Self {
+    fn of_device(device: &Device) -> Self {
         let stats = device.ftl().stats();
         Self {
             host_page_writes: stats.host_page_writes,
@@ -227,7 +226,7 @@ impl WriteCounters {
 ///
 /// # Errors
 /// Errors of the device.
-pub fn flush_if_pages_await_compression<N: Nand>(device: &mut Device<N>) -> Result<(), Error> {
+pub fn flush_if_pages_await_compression(device: &mut Device) -> Result<(), Error> {
     if device.ftl().logical_pages_awaiting_compression() > 0 { device.flush() } else { Ok(()) }
 }
 
@@ -236,8 +235,8 @@ pub fn flush_if_pages_await_compression<N: Nand>(device: &mut Device<N>) -> Resu
 ///
 /// # Errors
 /// Errors of the device.
-pub fn remap_random_pages<N: Nand>(
-    device: &mut Device<N>,
+pub fn remap_random_pages(
+    device: &mut Device,
     wanted_reverse_map_entries: u64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
@@ -276,8 +275,8 @@ const GC_NEVER_STARTS_MESSAGE: &str = "precondition.mode=steady or random: the w
                                        or lower buffer.pages";
 
 /// Writes one uniformly random logical page with a new content; `page_write_count` counts the writes.
-fn overwrite_random_page<N: Nand>(
-    device: &mut Device<N>,
+fn overwrite_random_page(
+    device: &mut Device,
     random: &mut Xoshiro256PlusPlus,
     logical_pages: u64,
     page_write_count: &mut u64,
@@ -297,8 +296,8 @@ fn overwrite_random_page<N: Nand>(
 /// # Errors
 /// Errors of the device; [`Error::InvalidOptions`] if the device is not empty, or so small that the blocks that garbage
 /// collection keeps free leave a pool no space for a steady state.
-pub fn construct_steady_state<N: Nand>(
-    device: &mut Device<N>,
+pub fn construct_steady_state(
+    device: &mut Device,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<()>, Error> {
@@ -335,7 +334,7 @@ pub fn construct_steady_state<N: Nand>(
 }
 
 /// Returns the steady state of every pool (plane, or planes of a superblock).
-fn pool_steady_states<N: Nand>(ftl: &Ftl<N>) -> Result<Vec<PoolSteadyState>, Error> {
+fn pool_steady_states(ftl: &Ftl) -> Result<Vec<PoolSteadyState>, Error> {
     (0..ftl.store().allocation_pools()).map(|pool| PoolSteadyState::of_pool(ftl, pool)).collect()
 }
 
@@ -345,7 +344,7 @@ const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
 /// Fills a block of `pool` (a plane, or the planes of a superblock) with `valid` valid pages, taken from the
 /// permutation of logical pages and spread evenly, and with invalid pages between them. Each invalid page is an older
 /// version of the next valid page, or of a page that is written later.
-fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut PageOrder) -> Result<(), Error> {
+fn build_block(ftl: &mut Ftl, pool: u32, valid: u32, pages: &mut PageOrder) -> Result<(), Error> {
     let block_pages = ftl.store().data_pages_per_block();
     let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next_page_unless_last()).take(valid as usize).collect();
     ftl.prefetch_table_entries_for_writes(&lpns, &[]);
@@ -420,7 +419,7 @@ impl MetadataSpace {
     /// translation page is rewritten at a constant rate, so that this takes H(n) = 1 + 1/2 + ... + 1/n times as long on
     /// average as for a single page. Translation pages then take H(n) times their number of pages. Pages of a validity
     /// structure take only their own number of pages, because all pages of a sorted run become invalid together.
-    fn estimate<N: Nand>(ftl: &Ftl<N>) -> Self {
+    fn estimate(ftl: &Ftl) -> Self {
         let pools = ftl.store().allocation_pools();
         let block_pages = ftl.store().data_pages_per_block();
         let pages = ftl.max_metadata_pages().div_ceil(u64::from(pools));
@@ -451,7 +450,7 @@ struct PoolSteadyState {
 
 impl PoolSteadyState {
     /// Predicts the steady state of a pool from its blocks, its valid pages and the space of metadata.
-    fn of_pool<N: Nand>(ftl: &Ftl<N>, pool: u32) -> Result<Self, Error> {
+    fn of_pool(ftl: &Ftl, pool: u32) -> Result<Self, Error> {
         let store = ftl.store();
         let (block_pages, free) = (store.data_pages_per_block(), store.free_blocks(pool));
         let metadata = MetadataSpace::estimate(ftl);

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use wearwell::Ftl;
 use wearwell::address::BlockId;
 use wearwell::block_chart::{self, EraseHistogram};
-use wearwell::nand::{Nand as _, SimNand};
+use wearwell::nand::Nand as _;
 use wearwell::stats::nonzero_counts_by_cause;
 use wearwell::store::{BlockState, FlashPageStore};
 use wearwell::timing::{LatencySummary, RequestKind, TimingEngine};
@@ -253,12 +253,7 @@ impl TimelineRecorder {
     }
 
     /// Adds a sample of the drive's state to the timeline, after the requests that `counters` counts.
-    pub(crate) fn add_sample(
-        &mut self,
-        counters: &SeriesPoint,
-        ftl: &Ftl<SimNand>,
-        timing: Option<&TimingEngine>,
-    ) {
+    pub(crate) fn add_sample(&mut self, counters: &SeriesPoint, ftl: &Ftl, timing: Option<&TimingEngine>) {
         let before = &mut self.latencies_until_previous_sample;
         self.windows.offer_sample(|| make_window(counters, ftl, timing, before));
         self.frames.offer_sample(|| make_frame(counters, ftl.store(), self.blocks_per_cell));
@@ -268,7 +263,7 @@ impl TimelineRecorder {
     pub(crate) fn into_timeline(
         mut self,
         counters: &SeriesPoint,
-        ftl: &Ftl<SimNand>,
+        ftl: &Ftl,
         timing: Option<&TimingEngine>,
     ) -> Timeline {
         let last = make_window(counters, ftl, timing, &mut self.latencies_until_previous_sample);
@@ -285,7 +280,7 @@ impl TimelineRecorder {
 /// Samples the counters, and the latencies since the previous sample.
 fn make_window(
     counters: &SeriesPoint,
-    ftl: &Ftl<SimNand>,
+    ftl: &Ftl,
     timing: Option<&TimingEngine>,
     earlier_read_and_write_latencies: &mut [Option<Histogram<u64>>; 2],
 ) -> TimelineWindow {
@@ -316,11 +311,7 @@ fn take_latencies_since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>
 }
 
 /// Samples the block map and the wear of the blocks.
-fn make_frame(
-    counters: &SeriesPoint,
-    store: &FlashPageStore<SimNand>,
-    blocks_per_cell: u32,
-) -> TimelineFrame {
+fn make_frame(counters: &SeriesPoint, store: &FlashPageStore, blocks_per_cell: u32) -> TimelineFrame {
     let blocks = store.blocks().len();
     let mut cells = String::new();
     block_chart::append_chart_cells(store, 0..blocks, blocks_per_cell, &mut cells);

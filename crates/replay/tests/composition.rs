@@ -47,10 +47,7 @@ fn mixture_settings(content: &str, map: &str, validity: &str) -> Vec<String> {
 
 /// Builds the device of the configuration, on simulated flash that retains `fields` of each page, or those that the
 /// design needs. Returns the reason for which the combination of parts is refused.
-fn build_device(
-    config: &Config,
-    fields: Option<RetainedPageFields>,
-) -> Result<(Device<SimNand>, Parts), String> {
+fn build_device(config: &Config, fields: Option<RetainedPageFields>) -> Result<(Device, Parts), String> {
     let resolved = config.resolve_device(8000).unwrap();
     let parts = match config.design_parts("page-map", &resolved) {
         Ok(parts) => parts,
@@ -243,13 +240,13 @@ fn every_accepted_combination_of_parts_keeps_flushed_data_over_a_power_loss() {
 }
 
 /// Returns a tiny drive that keeps the bytes of pages, and its parts; `None` if the engine refuses the combination.
-fn tiny_drive(settings: &[String]) -> Option<(Device<SimNand>, Parts)> {
+fn tiny_drive(settings: &[String]) -> Option<(Device, Parts)> {
     let settings: Vec<&str> = TINY_DRIVE.into_iter().chain(settings.iter().map(String::as_str)).collect();
     build_device(&config_of_settings(&settings), Some(RetainedPageFields::ALL)).ok()
 }
 
 /// Checks that flushed data is read back after several losses of power, each right after a flush.
-fn assert_flushed_data_survives(mut device: Device<SimNand>, trims_are_durable: bool, settings: &[String]) {
+fn assert_flushed_data_survives(mut device: Device, trims_are_durable: bool, settings: &[String]) {
     let page_bytes = u64::from(device.ftl().store().geometry().page_bytes);
     let pages = u64::from(device.ftl().logical_pages());
     // Contents are similar to each other and compressible, and some are written again while others of them are dead.

@@ -25,7 +25,7 @@ const BLOCK_PAGES: u32 = 64;
 const TOLERANCE: f64 = 0.005;
 
 /// Makes a device of `pools` planes with `blocks` blocks each and over-provisioning `spare`.
-fn new_device(pools: u32, blocks: u32, spare: f64) -> Device<SimNand> {
+fn new_device(pools: u32, blocks: u32, spare: f64) -> Device {
     let list = [
         "device.preset=lab-8g".to_owned(),
         format!("device.channels={pools}"),
@@ -37,7 +37,7 @@ fn new_device(pools: u32, blocks: u32, spare: f64) -> Device<SimNand> {
 }
 
 /// Builds the device of a design as the configuration describes it.
-fn device_of_config(config: &Config, design: &str) -> Device<SimNand> {
+fn device_of_config(config: &Config, design: &str) -> Device {
     let resolved = config.resolve_device(1).unwrap();
     let parts = config.design_parts(design, &resolved).unwrap();
     let nvram_bytes = parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages);
@@ -47,7 +47,7 @@ fn device_of_config(config: &Config, design: &str) -> Device<SimNand> {
 
 /// Executes uniform random writes, as many as `times` the number of logical pages, and returns their write
 /// amplification.
-fn measured_amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -> f64 {
+fn measured_amplification(device: &mut Device, times: f64, seed: u64) -> f64 {
     device.ftl_mut().clear_stats();
     let pages = device.ftl().logical_pages() as u64;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -60,7 +60,7 @@ fn measured_amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -
 
 /// Returns the write amplification that the mean-field model predicts for this device. GC starts when a pool falls to
 /// `low_blocks` free blocks and frees one, so a pool always has `low_blocks` or one more.
-fn predicted_amplification(device: &Device<SimNand>) -> f64 {
+fn predicted_amplification(device: &Device) -> f64 {
     let ftl = device.ftl();
     let (geometry, pools) = (ftl.store().geometry(), ftl.store().allocation_pools() as u64);
     let kept_free = ftl.gc_options().gc_start_free_blocks as u64 * pools;
@@ -76,13 +76,13 @@ fn predicted_amplification(device: &Device<SimNand>) -> f64 {
 
 /// Fills an empty device directly so that it is in the steady state of uniform random writes
 /// (`precondition.mode=constructed`).
-fn fill_to_constructed_steady_state(device: &mut Device<SimNand>) {
+fn fill_to_constructed_steady_state(device: &mut Device) {
     assert!(precondition::construct_steady_state(device, 7, &mut |_, _| Continue(())).unwrap().is_continue());
 }
 
 /// Fills an empty device in order, then overwrites random pages until the first garbage collection, and after it
 /// `capacities` times the physical capacity.
-fn fill_and_overwrite(device: &mut Device<SimNand>, capacities: f64) {
+fn fill_and_overwrite(device: &mut Device, capacities: f64) {
     assert!(precondition::fill_sequentially(device, &mut |_, _| Continue(())).unwrap().is_continue());
     let flow = precondition::overwrite_at_random(device, capacities, 11, &mut |_, _| Continue(()));
     assert!(flow.unwrap().is_continue());

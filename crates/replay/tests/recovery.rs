@@ -134,7 +134,7 @@ fn designs_of_random_parts_recover_in_the_middle_of_a_run() {
 }
 
 /// Builds the drive on which a run with a recovery executes `design`.
-fn new_drive(design: &str, parts: &[String]) -> Device<SimNand> {
+fn new_drive(design: &str, parts: &[String]) -> Device {
     let settings: Vec<&str> = DRIVE_SETTINGS.into_iter().chain(parts.iter().map(String::as_str)).collect();
     let config = config_of_settings(&settings);
     let resolved = config.resolve_device(u64::from(WORKLOAD_PAGES)).unwrap();

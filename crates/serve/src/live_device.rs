@@ -1,13 +1,13 @@
 //! The engine (FTL and write buffer) over the medium of a live device: flash in memory, or in the files of an image.
 //!
-//! The medium is chosen while the program runs, and [`LiveDevice`] is not generic. So the engine is compiled once,
-//! here, for all media and for all programs that use it. The price: one indirect call per flash operation.
+//! The medium is chosen while the program runs. The engine knows it as an [`AnyNand`]; [`LiveDevice`] remembers how to
+//! get back to what a server does with its medium ([`Medium`]).
 
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::design::Parts;
 use wearwell::device::HostData;
 use wearwell::logical_page_form::LogicalPageForm;
-use wearwell::nand::Geometry;
+use wearwell::nand::{AnyNand, Geometry};
 use wearwell::recovery::RecoveryReport;
 use wearwell::stats::Stats;
 use wearwell::{Device, DeviceOptions, Ftl, Result, ScrubProgress};
@@ -17,41 +17,52 @@ use crate::medium::Medium;
 /// Device (flash, FTL and write buffer) over any [`Medium`] that stores the bytes of all pages.
 #[derive(Debug)]
 pub struct LiveDevice {
-    /// The engine's device, for a medium that is chosen while the program runs.
-    device: Device<Box<dyn Medium>>,
+    /// The engine's device.
+    device: Device,
+    /// Returns the medium of the device, for reading.
+    medium_of: fn(&AnyNand) -> &dyn Medium,
+    /// Returns the medium of the device, for changes.
+    medium_of_mut: fn(&mut AnyNand) -> &mut dyn Medium,
 }
+
+/// Why the medium of a live device has the type with which the device was built.
+const MEDIUM_TYPE: &str = "a device keeps the medium on which it was built";
 
 impl LiveDevice {
     /// Creates a device over `medium`; see [`Device::new`].
     ///
     /// # Errors
     /// Those of [`Device::new`].
-    pub fn new(
-        medium: Box<dyn Medium>,
+    pub fn new<M: Medium + Into<AnyNand>>(
+        medium: M,
         logical_pages: u32,
         parts: &Parts,
         options: DeviceOptions,
     ) -> Result<Self> {
-        Ok(Self { device: Device::new(medium, logical_pages, parts, options)? })
+        Ok(Self {
+            device: Device::new(medium, logical_pages, parts, options)?,
+            medium_of: |nand| nand.downcast_ref::<M>().expect(MEDIUM_TYPE),
+            medium_of_mut: |nand| nand.downcast_mut::<M>().expect(MEDIUM_TYPE),
+        })
     }
 
     /// Returns the medium: flash in memory or in the files of an image.
     pub fn medium(&self) -> &dyn Medium {
-        self.ftl().store().nand().as_ref()
+        (self.medium_of)(self.ftl().store().nand())
     }
 
     /// Returns the medium of the device for changes.
     pub fn medium_mut(&mut self) -> &mut dyn Medium {
-        self.device.ftl_mut().store_mut().nand_mut().as_mut()
+        (self.medium_of_mut)(self.device.ftl_mut().store_mut().nand_mut())
     }
 
     /// Returns the medium and drops the device. Data that is only in the RAM of the device is lost.
-    pub fn into_medium(self) -> Box<dyn Medium> {
+    pub fn into_medium(self) -> AnyNand {
         self.device.into_nand()
     }
 
     /// Returns the FTL of the device, for queries.
-    pub fn ftl(&self) -> &Ftl<Box<dyn Medium>> {
+    pub fn ftl(&self) -> &Ftl {
         self.device.ftl()
     }
 

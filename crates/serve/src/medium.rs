@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::io;
 use std::path::Path;
 
-use wearwell::nand::{FaultInjectable, Nand, NandError, PowerCutNand, SimNand};
+use wearwell::nand::{Nand, NandError, PowerCutNand, SimNand};
 
 use crate::device_error::FileIoError;
 
@@ -55,4 +55,4 @@ pub trait Medium: Nand + Any + Debug + Send {
 impl Medium for SimNand {}
 
 /// Lets tests run a live device whose power is cut at a chosen operation.
-impl<N: FaultInjectable + Debug + Send + 'static> Medium for PowerCutNand<N> {}
+impl Medium for PowerCutNand {}

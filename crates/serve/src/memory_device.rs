@@ -8,7 +8,6 @@ use crate::device::{DriveHealthFacts, FlashDevice};
 use crate::device_error::DeviceError;
 use crate::explicit_config::make_config_explicit;
 use crate::live_device::LiveDevice;
-use crate::medium::Medium;
 
 /// Design and configuration of a live device in memory.
 #[derive(Clone, PartialEq, Debug)]
@@ -42,8 +41,7 @@ impl MemoryDeviceSpecification {
         let resolved = self.config.resolve_device(1).map_err(invalid)?;
         let parts = self.config.design_parts(&self.design, &resolved).map_err(invalid)?;
         let nvram_bytes = parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages);
-        let nand: Box<dyn Medium> =
-            Box::new(SimNand::new(resolved.geometry, RetainedPageFields::ALL).with_nvram(nvram_bytes));
+        let nand = SimNand::new(resolved.geometry, RetainedPageFields::ALL).with_nvram(nvram_bytes);
         let options = DeviceOptions { buffer: self.config.configured_write_buffer() };
         let device = LiveDevice::new(nand, resolved.logical_pages, &parts, options)?;
         let identity = DriveHealthFacts {

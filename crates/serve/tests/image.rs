@@ -1,7 +1,6 @@
 //! Tests that an image is a device: it keeps flushed data if its process ends at any moment, counts as many flash
 //! operations as a simulated device, and refuses with a sentence what it cannot serve.
 
-use std::any::Any;
 use std::fs;
 
 use image_support::{
@@ -12,7 +11,7 @@ use image_support::{
 use rand::RngExt as _;
 use wearwell::DeviceOptions;
 use wearwell::design::{Parts, RecoveryBlockScan};
-use wearwell::nand::{CutOutcome, PowerCutNand, RetainedPageFields, SimNand};
+use wearwell::nand::{AnyNand, CutOutcome, PowerCutNand, RetainedPageFields, SimNand};
 use wearwell_config::Config;
 use wearwell_serve::image::layout::ImageHeader;
 use wearwell_serve::image::{
@@ -146,10 +145,9 @@ fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image
                         Err(error) => panic!("{design}: {error}"),
                     }
                 }
-                let medium: Box<dyn Any> = device.into_medium();
-                let medium: Box<PowerCutNand<FileNand<MemoryFiles>>> =
-                    medium.downcast().expect("it was put there");
-                let files = medium.into_inner().into_backing();
+                let medium: PowerCutNand = device.into_medium().downcast().expect("it was put there");
+                let medium: FileNand<MemoryFiles> = medium.into_inner().downcast().expect("it was put there");
+                let files = medium.into_backing();
                 let mut image = open(files, PROCESS_DURABILITY);
                 assert_eq!(image.report.torn_pages, 0, "what a model tears is noted as torn, not found");
                 image.device.check().expect("the laws hold");
@@ -189,8 +187,8 @@ fn the_configuration_of_an_image_gives_a_replay_the_recovery_of_the_image() {
 }
 
 /// Returns the device of an image over another medium.
-fn device_over(medium: impl Medium, image_header: &ImageHeader) -> LiveDevice {
-    let (medium, parts) = (Box::new(medium) as Box<dyn Medium>, design_parts_of_image(image_header));
+fn device_over(medium: impl Medium + Into<AnyNand>, image_header: &ImageHeader) -> LiveDevice {
+    let parts = design_parts_of_image(image_header);
     LiveDevice::new(medium, image_header.logical_pages, &parts, DeviceOptions::default())
         .expect("the device fits")
 }

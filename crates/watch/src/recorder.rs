@@ -176,14 +176,19 @@ impl WalkthroughRecorder<'_> {
         self.finish_step(&StepKind::NewDrive)?;
         for (number, request) in (0..).zip(requests) {
             if cut_after == Some(number) {
-                self.device.ftl_mut().store_mut().nand_mut().cut_after(0, CutOutcome::Torn);
+                self.device
+                    .ftl_mut()
+                    .store_mut()
+                    .nand_mut()
+                    .power_cut_nand_mut()
+                    .cut_after(0, CutOutcome::Torn);
             }
             if !self.execute_request(request)? {
                 return Ok(());
             }
         }
         if cut_after.is_some() && !self.has_recorded_power_loss() {
-            self.device.ftl_mut().store_mut().nand_mut().cut_now();
+            self.device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().cut_now();
             self.record_power_loss(None)?;
         }
         Ok(())
@@ -206,7 +211,7 @@ impl WalkthroughRecorder<'_> {
 
     /// Records the loss of power, during `request` or after the last request, and the recovery from it.
     fn record_power_loss(&mut self, request: Option<&Request>) -> Result<(), ReplayError> {
-        self.device.ftl_mut().store_mut().nand_mut().restore_power(None);
+        self.device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
         self.finish_step(&StepKind::PowerLost(request))?;
         let report = self.device.recover()?;
         self.finish_step(&StepKind::Recovered(&report, self.persistence))

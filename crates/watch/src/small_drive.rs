@@ -6,7 +6,6 @@
 //! for itself, and refuses a drive without it.
 
 use wearwell::design::{ContentParts, MappingPart, Parts};
-use wearwell::nand::{PowerCutNand, SimNand};
 use wearwell::{Device, Error};
 use wearwell_config::{Config, ConfigError, ResolvedDevice};
 
@@ -14,7 +13,7 @@ use crate::WATCHED_FLASH_PAGES_MAX;
 use crate::stepped_drive;
 
 /// The small drive that a step-by-step run follows (`wearwell watch`); its power can be cut.
-pub(super) type SmallDrive = Device<PowerCutNand<SimNand>>;
+pub(super) type SmallDrive = Device;
 
 /// Smallest number of blocks per plane that is tried in the search for the smallest drive that the engine accepts.
 const BLOCKS_PER_PLANE_MIN: u32 = 4;

@@ -5,8 +5,7 @@
 //! operation. The calling program acts as the host. There is no trace, no clock, no preconditioning and no lifetime
 //! manager, and settings of these are refused.
 //!
-//! [`SteppedDrive`] only passes requests on. It is not generic, so that the engine is compiled once, here, and not
-//! again in each program that uses it.
+//! [`SteppedDrive`] only passes requests on.
 
 use wearwell::address::RemapMode;
 use wearwell::design::Parts;
@@ -28,7 +27,7 @@ use wearwell_config::{Config, ConfigError, ResolvedDevice};
 #[derive(Debug)]
 pub struct SteppedDrive {
     /// Drive over simulated flash whose power can be cut.
-    device: Device<PowerCutNand<SimNand>>,
+    device: Device,
 }
 
 impl SteppedDrive {
@@ -152,7 +151,7 @@ impl SteppedDrive {
 
     /// Whether the drive has no power.
     pub fn is_power_lost(&self) -> bool {
-        self.device.ftl().store().nand().is_power_lost()
+        self.device.ftl().store().nand().power_cut_nand().is_power_lost()
     }
 
     /// Cuts power at once, between two flash operations.
@@ -182,8 +181,8 @@ impl SteppedDrive {
     }
 
     /// Returns the simulated flash of the drive, by which power is cut and restored.
-    fn nand_mut(&mut self) -> &mut PowerCutNand<SimNand> {
-        self.device.ftl_mut().store_mut().nand_mut()
+    fn nand_mut(&mut self) -> &mut PowerCutNand {
+        self.device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut()
     }
 }
 
@@ -192,11 +191,7 @@ impl SteppedDrive {
 ///
 /// # Errors
 /// Those of [`Device::new`].
-pub(crate) fn drive_of_parts(
-    config: &Config,
-    resolved: &ResolvedDevice,
-    parts: &Parts,
-) -> Result<Device<PowerCutNand<SimNand>>> {
+pub(crate) fn drive_of_parts(config: &Config, resolved: &ResolvedDevice, parts: &Parts) -> Result<Device> {
     let mut nand = SimNand::new(resolved.geometry.clone(), RetainedPageFields::ALL)
         .with_nvram(parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages))
         .with_factory_bad_blocks(config.factory_bad_blocks(&resolved.geometry));

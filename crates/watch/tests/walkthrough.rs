@@ -34,7 +34,7 @@ struct CountsByCause([BTreeMap<&'static str, u64>; 3]);
 
 impl CountsByCause {
     /// Returns the operations that the engine has counted.
-    fn of_device(device: &wearwell::Device<wearwell::nand::PowerCutNand<wearwell::nand::SimNand>>) -> Self {
+    fn of_device(device: &wearwell::Device) -> Self {
         let stats = device.ftl().stats();
         let named = |counts: &[u64; Cause::COUNT]| {
             let all = Cause::ALL.iter().map(|&cause| (cause.name(), counts[cause as usize]));

@@ -34,8 +34,8 @@ pub fn blocks_per_chart_cell(blocks: u32, most_cells: u32) -> u32 {
 /// Appends to `encoded_cells` the cells of the block map for the blocks in the range `blocks`, two characters per cell
 /// of `blocks_per_cell` blocks. The range begins with the first block of a cell; its last cell may have fewer blocks.
 /// O(blocks of the range).
-pub fn append_chart_cells<N: Nand>(
-    store: &FlashPageStore<N>,
+pub fn append_chart_cells(
+    store: &FlashPageStore,
     blocks: Range<u32>,
     blocks_per_cell: u32,
     encoded_cells: &mut String,
@@ -48,7 +48,7 @@ pub fn append_chart_cells<N: Nand>(
 }
 
 /// Encodes the cell of the block map that summarises `blocks` as a 12-bit number.
-fn encode_chart_cell<N: Nand>(store: &FlashPageStore<N>, blocks: Range<u32>) -> u64 {
+fn encode_chart_cell(store: &FlashPageStore, blocks: Range<u32>) -> u64 {
     let of_cell = u64::from(blocks.end - blocks.start);
     let (table, mut valid, mut programmed) = (store.blocks(), 0, 0);
     let mut of_code = [0u32; RETIRED_CHART_CELL_CODE as usize + 1];

@@ -12,7 +12,7 @@ use crate::data::{Content, ContentDescriptor, Fingerprint, KnownContentSizes, Un
 use crate::design::Parts;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
-use crate::nand::Nand;
+use crate::nand::{AnyNand, Nand};
 use crate::operation::FlashOp;
 use crate::recovery::RecoveryReport;
 use crate::write_buffer::{BufferedPage, PageData, SectorMask, WriteBuffer, WriteBufferOptions};
@@ -52,11 +52,11 @@ struct PagePiece {
     first_byte_in_request: usize,
 }
 
-/// A drive: a write buffer and an FTL over a flash medium `N`.
+/// A drive: a write buffer and an FTL over a flash medium.
 #[derive(Clone, Debug)]
-pub struct Device<N> {
+pub struct Device {
     /// FTL that stores the pages which leave the write buffer.
-    ftl: Ftl<N>,
+    ftl: Ftl,
     /// Write buffer, which absorbs overwrites; may be off.
     buffer: WriteBuffer,
     /// Size of a logical page, bytes.
@@ -90,12 +90,18 @@ impl PartialWriteCounts {
     }
 }
 
-impl<N: Nand> Device<N> {
+impl Device {
     /// Creates an empty device of `logical_pages` pages on the erased medium `nand`, with the parts of an FTL design.
     ///
     /// # Errors
     /// The errors of [`Ftl::new`].
-    pub fn new(nand: N, logical_pages: u32, parts: &Parts, options: DeviceOptions) -> Result<Self> {
+    pub fn new(
+        nand: impl Into<AnyNand>,
+        logical_pages: u32,
+        parts: &Parts,
+        options: DeviceOptions,
+    ) -> Result<Self> {
+        let nand = nand.into();
         let page_bytes = nand.geometry().page_bytes as u64;
         Ok(Self {
             ftl: Ftl::new(nand, logical_pages, parts)?,
@@ -108,17 +114,17 @@ impl<N: Nand> Device<N> {
     }
 
     /// Returns the FTL of the drive, for reading counters and audits.
-    pub fn ftl(&self) -> &Ftl<N> {
+    pub fn ftl(&self) -> &Ftl {
         &self.ftl
     }
 
     /// Returns the FTL of the drive, for changes of its options at run time.
-    pub fn ftl_mut(&mut self) -> &mut Ftl<N> {
+    pub fn ftl_mut(&mut self) -> &mut Ftl {
         &mut self.ftl
     }
 
     /// Consumes the drive and returns its flash medium. All state in RAM is dropped, the write buffer included.
-    pub fn into_nand(self) -> N {
+    pub fn into_nand(self) -> AnyNand {
         self.ftl.into_store().into_nand()
     }
 
@@ -517,7 +523,7 @@ impl<N: Nand> Device<N> {
     }
 
     /// Splits a valid request of `len` bytes at byte `offset` into its pieces, one per logical page, in order.
-    fn split_into_pages(&self, offset: u64, len: u64) -> impl Iterator<Item = PagePiece> + use<N> {
+    fn split_into_pages(&self, offset: u64, len: u64) -> impl Iterator<Item = PagePiece> + use<> {
         let page_bytes = self.page_bytes;
         let end = offset + len;
         let pages = if len == 0 { 0..0 } else { offset / page_bytes..end.div_ceil(page_bytes) };

@@ -101,7 +101,7 @@ pub struct FlashStateView {
     pub further_flash_pages_of_lpn: BTreeMap<Lpn, Vec<Ppn>>,
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Returns a snapshot of the states of all flash pages, blocks and logical pages. O(pages); costs no counted
     /// operation.
     ///
@@ -282,7 +282,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-impl<N: Nand> Device<N> {
+impl Device {
     /// Returns a snapshot of the drive: the states of all flash pages and blocks, and the location of each logical page
     /// ([`Ftl::flash_view`]). Logical pages in the write buffer are marked [`LogicalPageForm::BufferedInRam`].
     ///

@@ -85,7 +85,7 @@
 //! while drive.write(acknowledged * 4096, 4096, HostData::Bytes(&[7; 4096])).is_ok() {
 //!     acknowledged += 1;
 //! }
-//! drive.ftl_mut().store_mut().nand_mut().restore_power(None);
+//! drive.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
 //! drive.recover()?;
 //! let mut page = [0; 4096];
 //! for lpn in 0..acknowledged {

@@ -9,7 +9,6 @@ use crate::address::{Lpn, StoredUnit, is_flash_page};
 use crate::device::Device;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
-use crate::nand::Nand;
 
 /// Form in which a logical page is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -54,7 +53,7 @@ impl LogicalPageForm {
     }
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Returns the form in which logical page `lpn` is stored, as far as RAM knows it: with a map on flash, a page that
     /// is not buffered counts as [`LogicalPageForm::InOwnFlashPage`]. `lpn` must be within the device. O(1).
     pub fn logical_page_form(&self, lpn: Lpn) -> LogicalPageForm {
@@ -106,7 +105,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-impl<N: Nand> Device<N> {
+impl Device {
     /// Returns the form in which logical page `lpn` is stored, the write buffer included; `lpn` must be within the
     /// device. O(1).
     pub fn logical_page_form(&self, lpn: Lpn) -> LogicalPageForm {
@@ -147,7 +146,7 @@ mod tests {
         let parts = remap(GcOptions::default(), sharing);
         let medium = SimNand::new(geometry, RetainedPageFields::ALL);
         let mut device = Device::new(medium, 20, &parts, DeviceOptions::default()).expect("it fits");
-        let states = |device: &Device<SimNand>| [0, 1, 2].map(|lpn| device.logical_page_form(Lpn(lpn)));
+        let states = |device: &Device| [0, 1, 2].map(|lpn| device.logical_page_form(Lpn(lpn)));
         assert_eq!(states(&device), [LogicalPageForm::Hole; 3]);
         device.write(512, 512, HostData::Bytes(&[7; 512])).expect("there is room");
         assert_eq!(

@@ -21,7 +21,7 @@ pub struct ScrubProgress {
     pub read_pages: u32,
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Scrubs one step: reads pages in use from `first` on, at most `most_pages`. Uncorrectable pages are counted in
     /// [`Stats::media_errors`](crate::stats::Stats) and listed by
     /// [`FlashPageStore::unreadable_pages`](crate::store::FlashPageStore::unreadable_pages). If page validity is on

@@ -36,7 +36,7 @@ const COLD_LPNS: std::ops::Range<u32> = 16..LOGICAL_PAGES;
 /// Device under test, with the version that each logical page must have.
 struct Rig {
     /// Device under test: the FTL over simulated flash.
-    ftl: Ftl<SimNand>,
+    ftl: Ftl,
     /// Number of writes to each logical page so far, which is the version that the page must have.
     versions: Vec<u64>,
     /// Number of filler pages (writes whose only purpose is to fill blocks) that the test has written so far.
@@ -418,7 +418,7 @@ fn a_backward_scan_and_later_checks_of_uncertain_entries_read_no_more_than_the_g
     let logical = 20_000;
     let mut ftl = Ftl::new(nand, logical, &parts).expect("it fits");
     let mut random = Random::new(5);
-    let mut overwrite = |ftl: &mut Ftl<SimNand>, pages: u64| {
+    let mut overwrite = |ftl: &mut Ftl, pages: u64| {
         for _ in 0..pages {
             let lpn = Lpn(random.below(u64::from(logical)) as u32);
             ftl.write(lpn, Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(1))))

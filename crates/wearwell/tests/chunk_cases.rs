@@ -22,7 +22,7 @@ const CONTENT: usize = Cause::ContentMechanism as usize;
 const HOST: usize = Cause::Host as usize;
 
 /// Returns a device of twelve blocks of eight pages that compresses and, if `dedup`, also deduplicates.
-fn device(dedup: bool) -> Device<SimNand> {
+fn device(dedup: bool) -> Device {
     let dedup = dedup.then_some(DedupOptions { capacity_entries: None, must_verify_hits: true });
     let nand =
         SimNand::new(geometry_without_superblocks([1, 12, 8, PAGE_BYTES as u32]), RetainedPageFields::ALL);
@@ -38,19 +38,19 @@ fn page_with_incompressible_share(id: u64, random: usize) -> Vec<u8> {
 }
 
 /// Writes a logical page of the device.
-fn write(device: &mut Device<SimNand>, lpn: u64, bytes: &[u8]) {
+fn write(device: &mut Device, lpn: u64, bytes: &[u8]) {
     device.write(lpn * PAGE_BYTES as u64, PAGE_BYTES as u64, HostData::Bytes(bytes)).expect("there is room");
 }
 
 /// Reads a logical page of the device and returns its bytes.
-fn read(device: &mut Device<SimNand>, lpn: u64) -> Vec<u8> {
+fn read(device: &mut Device, lpn: u64) -> Vec<u8> {
     let mut bytes = vec![0xa5; PAGE_BYTES];
     device.read(lpn * PAGE_BYTES as u64, PAGE_BYTES as u64, &mut bytes).expect("a healthy medium reads");
     bytes
 }
 
 /// Returns the counters of the device.
-fn stats(device: &Device<SimNand>) -> Stats {
+fn stats(device: &Device) -> Stats {
     device.ftl().stats().clone()
 }
 
@@ -70,7 +70,7 @@ fn four_compressible_pages_are_stored_in_two_flash_pages() {
 fn a_compressed_chunk_stays_valid_until_its_last_member_dies() {
     let mut device = device(false);
     (0..4).for_each(|lpn| write(&mut device, lpn, &page_with_incompressible_share(lpn, 30)));
-    let valid = |device: &Device<SimNand>| -> u32 {
+    let valid = |device: &Device| -> u32 {
         let blocks = device.ftl().store().blocks();
         (0..blocks.len()).map(|block| blocks.valid_pages(wearwell::address::BlockId(block))).sum()
     };

@@ -12,7 +12,7 @@ use common::{
 };
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::device::{HostData, SECTOR_BYTES};
-use wearwell::nand::{FaultInjectable, Nand, SimNand};
+use wearwell::nand::{FaultInjectable, Nand};
 use wearwell::write_buffer::WriteBufferOptions;
 use wearwell::{Device, Error};
 
@@ -35,7 +35,7 @@ struct ExpectedContents {
 
 impl ExpectedContents {
     /// Creates the expectation for an empty device to which `contents` different contents are written.
-    fn of_empty_device(device: &Device<SimNand>, contents: u16) -> Self {
+    fn of_empty_device(device: &Device, contents: u16) -> Self {
         let oracle = Oracle::for_device(device, contents as usize);
         let pages = oracle.sectors() / oracle.sectors_per_page();
         Self {
@@ -52,7 +52,7 @@ impl ExpectedContents {
     }
 
     /// Damages a flash page and records which logical pages it held; returns how many.
-    fn damage_flash_page(&mut self, device: &mut Device<SimNand>, ppn: Ppn) -> usize {
+    fn damage_flash_page(&mut self, device: &mut Device, ppn: Ppn) -> usize {
         device.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);
         let mut copy = device.clone();
         let mut hits = 0;
@@ -70,7 +70,7 @@ impl ExpectedContents {
     }
 
     /// Draws a random flash page to be damaged; `None` if it does not hold host data.
-    fn draw_page_to_damage(device: &mut Device<SimNand>, random: &mut Random) -> Option<Ppn> {
+    fn draw_page_to_damage(device: &mut Device, random: &mut Random) -> Option<Ppn> {
         let pages = device.ftl().store().geometry().pages();
         let ppn = Ppn(random.below(pages) as u32);
         let nand = device.ftl_mut().store_mut().nand_mut();
@@ -99,7 +99,7 @@ impl ExpectedContents {
 
     /// Executes an operation on the device and records its effect. Errors are accepted only for logical pages that
     /// damage hit.
-    fn apply(&mut self, device: &mut Device<SimNand>, op: Op) {
+    fn apply(&mut self, device: &mut Device, op: Op) {
         let page = self.oracle.sectors_per_page();
         let bytes = |sectors: u64| sectors * SECTOR_BYTES;
         match op {
@@ -139,7 +139,7 @@ impl ExpectedContents {
 
     /// Remaps page by page, in the order in which the device does, so that at an error the number of remapped pages is
     /// known.
-    fn remap(&mut self, device: &mut Device<SimNand>, range: [u64; 3], mode: RemapMode, op: Op) {
+    fn remap(&mut self, device: &mut Device, range: [u64; 3], mode: RemapMode, op: Op) {
         let [target, source, pages] = range;
         let size = self.page_bytes();
         let order: Vec<u64> =
@@ -167,7 +167,7 @@ impl ExpectedContents {
 
     /// Reads a range of sectors and compares it with the expected contents. An error is accepted only for a logical
     /// page that damage hit.
-    fn compare(&mut self, device: &mut Device<SimNand>, first: u64, sectors: u64, op: Op) {
+    fn compare(&mut self, device: &mut Device, first: u64, sectors: u64, op: Op) {
         let mut into = vec![0xa5; sectors as usize * SECTOR_LEN];
         match device.read(first * SECTOR_BYTES, sectors * SECTOR_BYTES, &mut into) {
             Ok(()) => {
@@ -190,7 +190,7 @@ impl ExpectedContents {
     }
 
     /// Reads every logical page and compares it with the expected content.
-    fn compare_all_logical_pages(&mut self, device: &mut Device<SimNand>) {
+    fn compare_all_logical_pages(&mut self, device: &mut Device) {
         let page = self.oracle.sectors_per_page();
         for lpn in 0..self.lost.len() as u64 {
             self.compare(device, lpn * page, page, Op::Read { first_sector: lpn * page, sectors: page });
@@ -297,7 +297,7 @@ fn run(
 }
 
 /// Returns whether the device needs flash page `ppn`: without it, some logical page would be lost.
-fn is_needed(device: &Device<SimNand>, ppn: Ppn) -> bool {
+fn is_needed(device: &Device, ppn: Ppn) -> bool {
     let mut copy = device.clone();
     copy.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);
     scrub(&mut copy);
@@ -305,7 +305,7 @@ fn is_needed(device: &Device<SimNand>, ppn: Ppn) -> bool {
 }
 
 /// Scrubs the device: it reads every page in use, to find unreadable pages.
-fn scrub<N: Nand>(device: &mut Device<N>) {
+fn scrub(device: &mut Device) {
     let mut next = Some(Ppn(0));
     while let Some(first) = next {
         next = device.ftl_mut().scrub_step(first, 64).expect("a healthy medium has power").next_page;
@@ -400,7 +400,7 @@ fn with_lost_translation_pages_writes_fail_with_an_error_and_reads_continue() {
 }
 
 /// Returns the current flash page of a translation page that the map needs; `None` if there is none.
-fn current_translation_page(device: &mut Device<SimNand>) -> Option<Ppn> {
+fn current_translation_page(device: &mut Device) -> Option<Ppn> {
     let pages = device.ftl().store().geometry().pages() as u32;
     (0..pages).map(Ppn).find(|&ppn| {
         let found = device.ftl_mut().store_mut().nand_mut().probe_page(ppn).ok().flatten();

@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use common::{
-    BUFFERS, ContentPatterns, DesignUnderTest, FailureContext, FragileNand, Random, SECTOR_LEN, TinyDevice,
-    audit, designs, device, medium_with_power_cut, nand_with_all_page_fields, test_case_interval,
+    BUFFERS, ContentPatterns, DesignUnderTest, FailureContext, Random, SECTOR_LEN, TinyDevice, audit,
+    designs, device, medium_with_power_cut, nand_with_all_page_fields, test_case_interval,
 };
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::design::Persistence;
@@ -31,7 +31,7 @@ const OPERATIONS_PER_DESIGN: u64 = 600;
 const OPERATIONS_AFTER_RECOVERY: u64 = 25;
 
 /// Device on a medium that can lose power.
-type PowerCutDevice = Device<FragileNand>;
+type PowerCutDevice = Device;
 
 /// Host operation on whole pages.
 #[derive(Clone, Copy, Debug)]
@@ -299,7 +299,7 @@ impl Scenario<'_> {
             }
             let op = draw(&mut random, pages, contents);
             let before = device.clone();
-            device.ftl_mut().store_mut().nand_mut().restore_power(None);
+            device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
             match expected_versions.perform(&mut device, op) {
                 // A remap that must read lost data, or an atomic command without room for its entries.
                 Err(Error::LogicalPageLost { .. } | Error::NotAtomic { .. }) => {
@@ -309,7 +309,8 @@ impl Scenario<'_> {
                 outcome => outcome.expect("no operation needs what is lost"),
             }
             expected_versions.issue(op);
-            let operations = device.ftl().store().nand().cuttable_operations_since_power_restore();
+            let operations =
+                device.ftl().store().nand().power_cut_nand().cuttable_operations_since_power_restore();
             for _ in 0..operations.min(2) {
                 let cut_at = random.below(operations);
                 self.cut(&before, &expected_versions, op, cut_at, damage_and_cut_counts);
@@ -352,7 +353,7 @@ impl Scenario<'_> {
         damage_and_cut_counts: &mut DamageAndCutCounts,
     ) {
         let mut device = before.clone();
-        device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
+        device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(Some(cut_at));
         let error = expected_versions.perform(&mut device, op).expect_err("the cut is inside the operation");
         assert!(error.is_power_loss(), "a cut is reported as {error}");
         damage_and_cut_counts.cuts += 1;
@@ -360,13 +361,18 @@ impl Scenario<'_> {
         if self.design.parts.persistence != Persistence::BatteryFlush
             && damage_and_cut_counts.cuts.is_multiple_of(3)
         {
-            device.ftl_mut().store_mut().nand_mut().restore_power(Some(damage_and_cut_counts.cuts % 5));
+            device
+                .ftl_mut()
+                .store_mut()
+                .nand_mut()
+                .power_cut_nand_mut()
+                .restore_power(Some(damage_and_cut_counts.cuts % 5));
             match device.recover() {
                 Err(error) if error.is_power_loss() => damage_and_cut_counts.second_cuts += 1,
                 recovered => drop(recovered.expect("a cut is the only reason to fail")),
             }
         }
-        device.ftl_mut().store_mut().nand_mut().restore_power(None);
+        device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
         device.recover().expect("power stays on");
         audit(&mut device);
         let found = expected_versions.assert_allowed_and_get_content_ids(&mut device);

@@ -31,7 +31,7 @@ const LOGICAL_PAGES: u32 = 60;
 /// cold pages run only if a test requests them.
 struct Drive {
     /// Device under test.
-    device: Device<SimNand>,
+    device: Device,
 }
 
 /// Numbers of pages that were read and programmed.
@@ -927,7 +927,7 @@ fn hot_pages_stay_in_chunks_if_their_deltas_do_not_succeed() {
     let nand = nand.with_nvram(parts.total_nvram_bytes(&geometry, 800));
     let mut device = Device::new(nand, 800, parts, DeviceOptions::default()).expect("it fits");
     let mut number = 0;
-    let mut rewrite = |device: &mut Device<SimNand>, rounds: u32| {
+    let mut rewrite = |device: &mut Device, rounds: u32| {
         for lpn in (0..rounds).flat_map(|_| 0..8) {
             number += 1;
             let content = ContentDescriptor {

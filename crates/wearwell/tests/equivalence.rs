@@ -5,7 +5,7 @@
 
 use common::{
     BUFFERS, DesignUnderTest, Op, OperationGenerator, Oracle, Random, TinyDevice, audit, buffers_for_case,
-    designs, designs_with_prefix, device, medium_with_faults, medium_with_power_cut,
+    designs, designs_with_prefix, device, failures, medium_with_faults, medium_with_power_cut,
     nand_with_all_page_fields, recorded_ops, recording_medium, test_case_interval, tiny_devices,
 };
 use wearwell::address::{BlockId, Lpn, Ppn, RemapMode};
@@ -23,8 +23,8 @@ use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::lifetime::MechanismSet;
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{
-    ConsecutiveCopies, CutOutcome, FaultProbabilities, Nand, NandError, Oob, PageDataWord, PageKind,
-    RecordedOp, RetainedPageFields, SimNand,
+    AnyNand, ConsecutiveCopies, CutOutcome, FaultProbabilities, FaultyNand, Nand, NandError, Oob,
+    PageDataWord, PageKind, RecordedOp, RecordingNand, RetainedPageFields, SimNand,
 };
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
@@ -60,7 +60,13 @@ fn dftl_with_whole_map_cached(gc: GcOptions) -> Parts {
 }
 
 /// Executes a random run of operations on a device of `logical` pages, and returns the device.
-fn run<N: Nand>(nand: N, logical: u32, parts: &Parts, buffer: WriteBufferOptions, seed: u64) -> Device<N> {
+fn run(
+    nand: impl Into<AnyNand>,
+    logical: u32,
+    parts: &Parts,
+    buffer: WriteBufferOptions,
+    seed: u64,
+) -> Device {
     let mut device = Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("it fits");
     let mut oracle = Oracle::for_device(&device, CONTENTS as usize);
     let (sectors, sectors_per_page) = (oracle.sectors(), oracle.sectors_per_page());
@@ -179,7 +185,7 @@ fn write_bursts_and_trims(logical: u32) -> Vec<(Vec<Lpn>, Option<Lpn>)> {
 
 /// Executes the bursts of writes and the trims of [`write_bursts_and_trims`], each burst as one batch of writes if
 /// `as_batches`, otherwise page by page. Returns the device.
-fn device_after_write_bursts<N: Nand>(mut device: Device<N>, as_batches: bool) -> Device<N> {
+fn device_after_write_bursts(mut device: Device, as_batches: bool) -> Device {
     for (burst, trimmed) in write_bursts_and_trims(device.ftl().logical_pages()) {
         if as_batches {
             let (written, outcome) = device.write_pages_without_content(&burst);
@@ -249,7 +255,7 @@ fn batched_writes_continue_after_failed_programs() {
         let logical = tiny_device.logical_pages(&parts) / 2;
         let device = Device::new(nand, logical, &parts, DeviceOptions::default()).expect("it fits");
         let device = device_after_write_bursts(device, true);
-        let failures = device.ftl().store().nand().inner().failures();
+        let failures = failures(&device);
         assert!(failures > 0, "world {}", tiny_device.name);
         let written: usize = write_bursts_and_trims(logical).iter().map(|(burst, _)| burst.len()).sum();
         assert_eq!(device.ftl().stats().host_page_writes, written as u64, "world {}", tiny_device.name);
@@ -257,7 +263,7 @@ fn batched_writes_continue_after_failed_programs() {
 }
 
 /// Returns the flash page to which `lpn` is mapped.
-fn ppn_of_lpn<N: Nand>(device: &Device<N>, lpn: Lpn) -> Ppn {
+fn ppn_of_lpn(device: &Device, lpn: Lpn) -> Ppn {
     let AnyMapping::Flat(map) = device.ftl().mapping() else { panic!("page-map has a flat map") };
     Ppn(map.get(lpn).unwrap_or_else(|| panic!("page {lpn} is lost")).0)
 }
@@ -279,7 +285,7 @@ fn pages_reported_written_by_a_batch_survive_every_power_cut() {
                     break;
                 }
             }
-            device.ftl_mut().store_mut().nand_mut().restore_power(None);
+            device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
             let places: Vec<Ppn> = acknowledged.iter().map(|&lpn| ppn_of_lpn(&device, lpn)).collect();
             let cut_program = device.ftl().store().last_sequence();
             device.recover().expect("a cut leaves a device that recovers");
@@ -544,7 +550,7 @@ fn recycling_aware_gc_without_reads_takes_a_greedy_victim() {
 }
 
 /// Returns number, valid pages and erase count of each closed block.
-fn closed_blocks(device: &Device<SimNand>) -> Vec<(BlockId, u32, u32)> {
+fn closed_blocks(device: &Device) -> Vec<(BlockId, u32, u32)> {
     let store = device.ftl().store();
     (0..store.blocks().len())
         .map(BlockId)
@@ -641,6 +647,15 @@ impl Nand for NandWithoutBulkCopy {
     }
 }
 
+/// Returns the simulated flash of a device with or without the wrappers of [`recording_medium`].
+fn flash_below_wrappers(nand: AnyNand) -> SimNand {
+    let AnyNand::Other(_) = nand else { return nand.downcast().expect("simulated flash") };
+    let faulty: FaultyNand =
+        nand.power_cut_nand().clone().into_inner().downcast().expect("the second wrapper");
+    let recording: RecordingNand = faulty.into_inner().downcast().expect("the third wrapper");
+    recording.into_inner().downcast().expect("simulated flash below the wrappers")
+}
+
 /// Returns OOB and bytes of every page (superseded metadata pages have no bytes), and the erase count of its block.
 fn contents(nand: &mut SimNand) -> Vec<(Option<Oob>, Vec<u8>, u32)> {
     let geometry = nand.geometry().clone();
@@ -680,12 +695,15 @@ fn bulk_copies_and_medium_wrappers_change_neither_flash_contents_nor_counters() 
             let wrapped = run(recording_medium(medium()), logical, parts, BUFFERS[1], number);
             assert_eq!(wrapped.ftl().stats(), plain.ftl().stats());
             assert_eq!(
-                wrapped.ftl().store().nand().cuttable_operations_since_power_restore(),
+                wrapped.ftl().store().nand().power_cut_nand().cuttable_operations_since_power_restore(),
                 recorded_ops(&wrapped).len() as u64
             );
-            let mut inner = wrapped.ftl().store().nand().clone().into_inner().into_inner().into_inner();
-            let expected = contents(&mut plain.ftl().store().nand().clone());
-            assert!(contents(&mut inner) == expected, "world {}", tiny_device.name);
+            let expected = contents(&mut flash_below_wrappers(plain.into_nand()));
+            assert!(
+                contents(&mut flash_below_wrappers(wrapped.into_nand())) == expected,
+                "world {}",
+                tiny_device.name
+            );
         }
     }
 }
@@ -837,9 +855,9 @@ fn next_version(old: Option<&[u8]>, page_bytes: usize) -> Vec<u8> {
 /// sizes), as from a trace.
 struct DevicesWithBytesAndDescriptors {
     /// Device that gets the bytes of written pages.
-    device_with_bytes: Device<SimNand>,
+    device_with_bytes: Device,
     /// Device that gets a description of each written page (content id and sizes) in place of its bytes.
-    device_with_descriptors: Device<SimNand>,
+    device_with_descriptors: Device,
     /// Bytes last written to both devices, by logical page.
     contents: Vec<Option<Vec<u8>>>,
 }
@@ -884,14 +902,14 @@ impl DevicesWithBytesAndDescriptors {
     }
 
     /// Executes a request on both devices; panics at an error.
-    fn execute_on_both(&mut self, mut request: impl FnMut(&mut Device<SimNand>) -> wearwell::Result<()>) {
+    fn execute_on_both(&mut self, mut request: impl FnMut(&mut Device) -> wearwell::Result<()>) {
         request(&mut self.device_with_bytes).expect("there is room");
         request(&mut self.device_with_descriptors).expect("there is room");
     }
 
     /// Executes a remap on both devices and returns whether it was executed. Both devices must refuse an atomic remap
     /// if the entries of the whole command do not fit the reverse map.
-    fn remap_on_both(&mut self, request: impl Fn(&mut Device<SimNand>) -> wearwell::Result<()>) -> bool {
+    fn remap_on_both(&mut self, request: impl Fn(&mut Device) -> wearwell::Result<()>) -> bool {
         let [device_with_bytes, device_with_descriptors] =
             [request(&mut self.device_with_bytes), request(&mut self.device_with_descriptors)];
         assert_eq!(device_with_bytes, device_with_descriptors, "bytes and descriptors");

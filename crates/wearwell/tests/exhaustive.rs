@@ -78,7 +78,7 @@ fn geometry(parts: &Parts) -> Geometry {
 #[derive(Clone)]
 struct OperationSequenceNode {
     /// Device after the operations.
-    device: Device<SimNand>,
+    device: Device,
     /// Number of the expected content of each logical page.
     expected_content_numbers: [usize; LOGICAL_PAGES as usize],
 }
@@ -156,7 +156,7 @@ impl OperationSequenceNode {
 }
 
 /// Reads a page and asserts that it holds its expected content.
-fn compare(device: &mut Device<SimNand>, expected_content_numbers: &[usize], lpn: usize) {
+fn compare(device: &mut Device, expected_content_numbers: &[usize], lpn: usize) {
     let mut got = [0xa5; SECTOR_LEN];
     device.read((lpn * SECTOR_LEN) as u64, SECTOR_LEN as u64, &mut got).expect("a healthy medium reads");
     assert!(

@@ -2,13 +2,13 @@
 //! A device at the end of its life returns a typed error, and still reads.
 
 use common::{
-    BUFFERS, DesignUnderTest, FailureContext, FragileNand, Op, OperationGenerator, Oracle, Random,
-    TinyDevice, audit, designs, device_with_half_logical_size, medium_with_faults, nand_with_all_page_fields,
+    BUFFERS, DesignUnderTest, FailureContext, Op, OperationGenerator, Oracle, Random, TinyDevice, audit,
+    designs, device_with_half_logical_size, failures, medium_with_faults, nand_with_all_page_fields,
     test_case_interval, tiny_devices, tolerable_block_failures,
 };
 use wearwell::address::BlockId;
 use wearwell::content::compress::MAX_CHUNK_MEMBERS;
-use wearwell::nand::{FaultProbabilities, Nand, SimNand, WearLimit, WornBlockFailure};
+use wearwell::nand::{FaultProbabilities, Nand, WearLimit, WornBlockFailure};
 use wearwell::store::BlockState;
 use wearwell::{Device, Error};
 
@@ -35,7 +35,7 @@ fn operation_generator(oracle: &Oracle, seed: u64) -> OperationGenerator {
 }
 
 /// Returns the number of blocks for which `what` is true.
-fn count_blocks<N: Nand>(device: &Device<N>, what: impl Fn(&Device<N>, BlockId) -> bool) -> u32 {
+fn count_blocks(device: &Device, what: impl Fn(&Device, BlockId) -> bool) -> u32 {
     (0..device.ftl().store().blocks().len()).filter(|&block| what(device, BlockId(block))).count() as u32
 }
 
@@ -63,7 +63,7 @@ fn run_with_failing_operations(tiny_device: &TinyDevice, design: &DesignUnderTes
     }
     oracle.compare_all_logical_pages(&mut device).expect("a failed block still reads");
     assert_every_failure_is_accounted_for(&device);
-    (device.ftl().store().nand().inner().failures().into(), max_failures.into())
+    (failures(&device).into(), max_failures.into())
 }
 
 /// Programs and erases fail at random; no data may be lost, and each failure must make one block bad. By default each
@@ -100,14 +100,14 @@ fn consecutive_program_failures_leave_room_for_the_next_write() {
 
 /// Asserts that each failure makes one block bad: a failed erase at once, a failed program after GC has emptied the
 /// block.
-fn assert_every_failure_is_accounted_for(device: &Device<FragileNand>) {
-    let blocks = |d: &Device<_>, b| d.ftl().store().blocks().state(b);
+fn assert_every_failure_is_accounted_for(device: &Device) {
+    let blocks = |d: &Device, b| d.ftl().store().blocks().state(b);
     let retired = count_blocks(device, |d, b| blocks(d, b) == BlockState::Retired);
     let condemned = count_blocks(device, |d, b| d.ftl().store().nand().has_failed_program(b));
     let bad = count_blocks(device, |d, b| d.ftl().store().nand().is_bad(b));
     assert_eq!(retired as u64, device.ftl().stats().retired_blocks);
     assert_eq!(retired, bad);
-    assert_eq!(retired + condemned, device.ftl().store().nand().inner().failures());
+    assert_eq!(retired + condemned, failures(device));
 }
 
 /// Blocks that are bad in a new device are never programmed or erased.
@@ -137,12 +137,12 @@ fn factory_bad_blocks_are_never_touched() {
 
 /// Returns whether the device buffers all its logical pages in RAM, because they fit into one compressed chunk that is
 /// never full. Writes then replace each other there and never cause a program.
-fn buffers_all_pages_in_one_chunk(device: &Device<SimNand>, design: &DesignUnderTest) -> bool {
+fn buffers_all_pages_in_one_chunk(device: &Device, design: &DesignUnderTest) -> bool {
     design.parts.content.chunks.is_some() && device.ftl().logical_pages() <= MAX_CHUNK_MEMBERS as u32
 }
 
 /// Writes single pages until the device is full; returns the error and the number of writes.
-fn wear_out(device: &mut Device<SimNand>, oracle: &mut Oracle, random: &mut Random) -> (Error, u64) {
+fn wear_out(device: &mut Device, oracle: &mut Oracle, random: &mut Random) -> (Error, u64) {
     let page = oracle.sectors_per_page();
     for writes in 0..400_000 {
         let lpn = random.below(oracle.sectors() / page);
@@ -159,7 +159,7 @@ fn wear_out(device: &mut Device<SimNand>, oracle: &mut Oracle, random: &mut Rand
 }
 
 /// Asserts that every retired block has been erased as often as its endurance allows.
-fn assert_retired_blocks_were_worn_out(device: &Device<SimNand>) {
+fn assert_retired_blocks_were_worn_out(device: &Device) {
     let store = device.ftl().store();
     for block in (0..store.blocks().len()).map(BlockId) {
         if store.blocks().state(block) == BlockState::Retired {

@@ -20,7 +20,7 @@ const OPERATIONS_BETWEEN_COMPARISONS: u64 = 50;
 
 /// Compares the snapshot of the flash with the engine's counts of pages and blocks, field by field. Returns the
 /// snapshot.
-fn compare_flash_view_with_engine<N: Nand>(device: &mut Device<N>, what: &str) -> FlashStateView {
+fn compare_flash_view_with_engine(device: &mut Device, what: &str) -> FlashStateView {
     let stats = device.ftl().stats().clone();
     let view = device.flash_view().expect("a healthy medium reads");
     assert_eq!(*device.ftl().stats(), stats, "{what}: looking counts nothing");
@@ -43,7 +43,7 @@ fn compare_flash_view_with_engine<N: Nand>(device: &mut Device<N>, what: &str) -
 }
 
 /// Asserts that each mapped logical page has a valid flash page, and that each valid data page has a logical page.
-fn assert_mapping_matches_page_states<N: Nand>(device: &Device<N>, view: &FlashStateView, what: &str) {
+fn assert_mapping_matches_page_states(device: &Device, view: &FlashStateView, what: &str) {
     let mut counted = vec![0; view.pages.len()];
     for (lpn, (place, form)) in view.first_flash_page_of_lpn.iter().zip(&view.form_of_lpn).enumerate() {
         let has_place = match form {

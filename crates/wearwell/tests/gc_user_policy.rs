@@ -46,7 +46,7 @@ fn cost_benefit(candidates: &VictimCandidates<'_>) -> Option<BlockId> {
 }
 
 /// Returns an FTL of 500 logical pages on two planes, with this victim policy.
-fn small_drive(policy: VictimPolicy) -> Ftl<SimNand> {
+fn small_drive(policy: VictimPolicy) -> Ftl {
     let geometry = Geometry {
         channels: 1,
         dies_per_channel: 1,
@@ -67,7 +67,7 @@ fn content() -> Content<'static> {
 }
 
 /// Executes 20,000 writes, four in five of them to a fifth of the pages; returns the flash operations.
-fn operations(mut ftl: Ftl<SimNand>) -> Vec<FlashOp> {
+fn operations(mut ftl: Ftl) -> Vec<FlashOp> {
     ftl.store_mut().flash_ops.set_op_recording(true);
     let mut random = Random::new(3);
     for _ in 0..20_000 {
@@ -134,7 +134,7 @@ fn every_design_keeps_its_data_under_a_random_user_supplied_victim_policy() {
 fn an_invalid_choice_of_a_user_supplied_victim_policy_is_refused_and_changes_nothing() {
     let mut ftl = small_drive(VictimPolicy::Greedy);
     let mut next = 0;
-    let mut write = |ftl: &mut Ftl<SimNand>| {
+    let mut write = |ftl: &mut Ftl| {
         next = (next + 7) % 500;
         ftl.write(Lpn(next), content())
     };

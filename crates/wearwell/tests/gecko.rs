@@ -220,7 +220,7 @@ fn gc_may_move_gecko_pages_at_any_time() {
 fn a_gecko_flush_on_a_full_device_fails_and_can_be_repeated() {
     let geometry = geometry(6, 4, 512);
     let mut rig = Rig::new(&geometry, options_of(2, 4, MergeMode::MultiWay));
-    let append = |store: &mut FlashPageStore<_>| {
+    let append = |store: &mut FlashPageStore| {
         let content = Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(1)));
         store.append_page(Stream::Host, 0, 0, content, Fingerprint(1), Cause::Host)
     };

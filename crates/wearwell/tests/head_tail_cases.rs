@@ -29,7 +29,7 @@ fn head_tail_drive_options(reverse_map: ReverseMapKind) -> DriveOptions {
 
 /// Returns the state that a recovery restores: flash page of each logical page, state of each block with its number of
 /// valid pages and the time at which it was closed, and last sequence number.
-fn mapping_block_states_and_sequence<N: Nand>(device: &Device<N>) -> (Vec<Option<u32>>, Vec<String>, u64) {
+fn mapping_block_states_and_sequence(device: &Device) -> (Vec<Option<u32>>, Vec<String>, u64) {
     let ftl = device.ftl();
     let AnyMapping::Flat(map) = ftl.mapping() else { panic!("the map is flat") };
     let places = (0..ftl.logical_pages()).map(|lpn| map.get(Lpn(lpn)).map(|unit| unit.0)).collect();
@@ -73,12 +73,13 @@ fn compare_head_tail_with_oob_scan_recovery(
         let mut drive = DriveOptions { power_cut_outcome: outcome, ..build.clone() }.build_drive();
         for k in 0..count {
             let before = drive.clone();
-            drive.device.ftl_mut().store_mut().nand_mut().restore_power(None);
+            drive.device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
             execute_step(&mut drive, k).expect("there is room");
-            let operations = drive.device.ftl().store().nand().cuttable_operations_since_power_restore();
+            let operations =
+                drive.device.ftl().store().nand().power_cut_nand().cuttable_operations_since_power_restore();
             for cut_at in (0..operations).filter(|_| is_cut(k, operations)) {
                 let mut lost = before.clone();
-                lost.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
+                lost.device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(Some(cut_at));
                 execute_step(&mut lost, k).expect_err("the cut is inside the step");
                 let mut scanned = lost.clone();
                 scanned.device.ftl_mut().set_recovery_block_scan(RecoveryBlockScan::OobScan);

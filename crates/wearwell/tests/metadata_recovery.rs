@@ -29,7 +29,7 @@ const BITMAP_PAGES: u64 = (BLOCKS * BLOCK_PAGES / 8 / PAGE_BYTES) as u64;
 
 /// Returns a device in use: every logical page was written, followed by as many random overwrites as the device has
 /// pages.
-fn device_after_overwrites(parts: &Parts) -> Ftl<SimNand> {
+fn device_after_overwrites(parts: &Parts) -> Ftl {
     let nand = SimNand::new(
         geometry_without_superblocks([1, BLOCKS, BLOCK_PAGES, PAGE_BYTES]),
         RetainedPageFields::ALL,
@@ -42,18 +42,18 @@ fn device_after_overwrites(parts: &Parts) -> Ftl<SimNand> {
 }
 
 /// Writes a logical page.
-fn write(ftl: &mut Ftl<SimNand>, lpn: u32) {
+fn write(ftl: &mut Ftl, lpn: u32) {
     let content = Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(u64::from(lpn) + 1)));
     ftl.write(Lpn(lpn), content).expect("there is room");
 }
 
 /// Overwrites `writes` random logical pages.
-fn overwrite(ftl: &mut Ftl<SimNand>, random: &mut Random, writes: u32) {
+fn overwrite(ftl: &mut Ftl, random: &mut Random, writes: u32) {
     (0..writes).for_each(|_| write(ftl, random.below(u64::from(LOGICAL_PAGES)) as u32));
 }
 
 /// Cuts power, recovers the device, checks its invariants and returns the costs of the recovery.
-fn recover(ftl: &mut Ftl<SimNand>) -> RecoveryReport {
+fn recover(ftl: &mut Ftl) -> RecoveryReport {
     let report = ftl.recover().expect("a healthy medium recovers");
     ftl.check().expect("the invariants hold");
     report

@@ -13,13 +13,13 @@ use wearwell::write_buffer::WriteBufferOptions;
 use wearwell::{Device, DeviceOptions, Error, Result};
 
 use crate::common::{
-    BUFFERS, DesignUnderTest, FragileNand, Random, TinyDevice, audit, designs, designs_with_prefix, device,
+    BUFFERS, DesignUnderTest, Random, TinyDevice, audit, designs, designs_with_prefix, device,
     device_with_half_logical_size, geometry_without_superblocks, is_soak_run, medium_with_faults,
     medium_with_power_cut, nand_with_all_page_fields, tolerable_block_failures,
 };
 
 /// Drive on a medium that can lose power.
-type Drive = Device<FragileNand>;
+type Drive = Device;
 
 /// Counts of the recoveries in one test.
 #[derive(Debug, Default)]
@@ -101,8 +101,8 @@ fn compare_recoveries(mut drive: Drive, is_failing: bool, seed: u64, losses: u64
         }
         audit(&mut drive);
         let outcome = CutOutcome::ALL[random.below(3) as usize];
-        drive.ftl_mut().store_mut().nand_mut().restore_power(None);
-        drive.ftl_mut().store_mut().nand_mut().cut_after(random.below(40), outcome);
+        drive.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
+        drive.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().cut_after(random.below(40), outcome);
         loop {
             match execute_request(&mut drive, &mut random) {
                 Ok(()) => {}
@@ -112,13 +112,13 @@ fn compare_recoveries(mut drive: Drive, is_failing: bool, seed: u64, losses: u64
         }
         let mut scanned = drive.clone();
         scanned.ftl_mut().set_recovery_block_scan(RecoveryBlockScan::OobScan);
-        scanned.ftl_mut().store_mut().nand_mut().restore_power(None);
+        scanned.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
         scanned.recover().expect("power stays on");
         if loss % 5 == 0 {
-            drive.ftl_mut().store_mut().nand_mut().restore_power(Some(random.below(4)));
+            drive.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(Some(random.below(4)));
             drop(drive.recover());
         }
-        drive.ftl_mut().store_mut().nand_mut().restore_power(None);
+        drive.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
         let by_notes = drive.recover().expect("power stays on");
         audit(&mut drive);
         assert_same_state(&mut drive, &mut scanned, &format!("seed {seed}, loss {loss}"));
@@ -268,7 +268,7 @@ fn the_note_of_an_invalid_page_outlives_any_number_of_later_notes() {
         write(&mut drive, 3 + (turn % 4) as u32, 2 + turn / 4 % 2);
     }
     assert_eq!(drive.ftl().stats().programs[Cause::Host as usize], programs, "all these writes are binds");
-    drive.ftl_mut().store_mut().nand_mut().restore_power(None);
+    drive.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
     let report = drive.recover().expect("power stays on");
     assert_eq!(report.mapped_pages, None, "the notes suffice");
     audit(&mut drive);
@@ -297,7 +297,7 @@ fn a_revived_page_has_one_referrer_if_power_is_lost_right_after_the_revival() {
     let programs = drive.ftl().stats().programs[Cause::Host as usize];
     write(&mut drive, 1, 1);
     assert_eq!(drive.ftl().stats().programs[Cause::Host as usize], programs, "the write revives a page");
-    drive.ftl_mut().store_mut().nand_mut().restore_power(None);
+    drive.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
     let report = drive.recover().expect("power stays on");
     assert_eq!(report.mapped_pages, None, "the notes suffice");
     audit(&mut drive);

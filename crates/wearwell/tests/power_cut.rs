@@ -25,10 +25,10 @@
 //! Without a write buffer a write must be on flash when it is acknowledged, and the tests verify this.
 
 use common::{
-    BUFFERS, DesignUnderTest, FailureContext, FragileNand, Op, OperationGenerator, Oracle, Random,
-    SECTOR_LEN, SchemeSwitcher, TinyDevice, audit, designs, designs_with_prefix, device,
-    device_with_half_logical_size, medium_with_faults, nand_with_all_page_fields, test_case_interval,
-    tiny_devices, tolerable_block_failures,
+    BUFFERS, DesignUnderTest, FailureContext, Op, OperationGenerator, Oracle, Random, SECTOR_LEN,
+    SchemeSwitcher, TinyDevice, audit, designs, designs_with_prefix, device, device_with_half_logical_size,
+    medium_with_faults, nand_with_all_page_fields, test_case_interval, tiny_devices,
+    tolerable_block_failures,
 };
 use wearwell::address::RemapMode;
 use wearwell::design::Persistence;
@@ -55,7 +55,7 @@ const DEFAULT_CUT_REDUCTION_WITH_FAILURES: u64 = 20;
 const POSSIBLE_CUTS_PER_CUT_WITH_FAILURES: u64 = 7;
 
 /// Device on a medium that can lose power.
-type PowerCutDevice = Device<FragileNand>;
+type PowerCutDevice = Device;
 
 /// Versions of a logical page that the host wrote, from the oldest to the newest.
 #[derive(Clone)]
@@ -260,7 +260,7 @@ impl Scenario<'_> {
             scene.operation_number = operation;
             let op = switching.draw().unwrap_or_else(|| mix.draw());
             let before = device.clone();
-            device.ftl_mut().store_mut().nand_mut().restore_power(None);
+            device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
             match perform(&mut device, &mut expected_versions.oracle, op) {
                 // A refused command has no visible effect, at any cut.
                 Err(Error::NotAtomic { .. }) => {}
@@ -269,7 +269,8 @@ impl Scenario<'_> {
                     expected_versions.issue(op);
                 }
             }
-            let operations = device.ftl().store().nand().cuttable_operations_since_power_restore();
+            let operations =
+                device.ftl().store().nand().power_cut_nand().cuttable_operations_since_power_restore();
             for (cut_at, outcome) in
                 (0..operations).flat_map(|at| CutOutcome::ALL.map(|outcome| (at, outcome)))
             {
@@ -338,8 +339,8 @@ impl Scenario<'_> {
         outcome: CutOutcome,
     ) {
         let mut device = before.clone();
-        device.ftl_mut().store_mut().nand_mut().restore_power(None);
-        device.ftl_mut().store_mut().nand_mut().cut_after(cut_at, outcome);
+        device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
+        device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().cut_after(cut_at, outcome);
         let error = perform(&mut device, &mut expected_versions.oracle, op)
             .expect_err("the cut is inside the operation");
         assert!(error.is_power_loss(), "a cut is reported as {error}");
@@ -369,7 +370,7 @@ impl Scenario<'_> {
     fn cut_recovery(&mut self, lost: &PowerCutDevice, expected_versions: &ExpectedVersions) {
         let mut once = lost.clone();
         recover(&mut once, None).expect("power stays on");
-        let operations = once.ftl().store().nand().cuttable_operations_since_power_restore();
+        let operations = once.ftl().store().nand().power_cut_nand().cuttable_operations_since_power_restore();
         let expected = self.audit_and_assert_allowed_versions(&mut once, expected_versions);
         for cut_at in self.count_battery_writes(lost)..operations {
             let mut device = lost.clone();
@@ -392,9 +393,10 @@ impl Scenario<'_> {
             return 0;
         }
         let mut device = lost.clone();
-        device.ftl_mut().store_mut().nand_mut().restore_power(None);
+        device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
         let report = device.recover().expect("power stays on");
-        let operations = device.ftl().store().nand().cuttable_operations_since_power_restore();
+        let operations =
+            device.ftl().store().nand().power_cut_nand().cuttable_operations_since_power_restore();
         operations - u64::from(report.erases > 0 && operations > report.battery_programs)
     }
 
@@ -451,7 +453,7 @@ fn assert_other_pages_are_unchanged(device: &mut PowerCutDevice, oracle: &mut Or
 
 /// Restores power, to be cut again at operation `cut_at`, and recovers the device.
 fn recover(device: &mut PowerCutDevice, cut_at: Option<u64>) -> Result<()> {
-    device.ftl_mut().store_mut().nand_mut().restore_power(cut_at);
+    device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(cut_at);
     device.recover().map(|_| ())
 }
 
@@ -472,7 +474,7 @@ fn perform(device: &mut PowerCutDevice, oracle: &mut Oracle, op: Op) -> Result<(
             device.trim(bytes(first), bytes(sectors))?;
             // As a live device does. An erase that fails at the instant of the cut is reported as failed.
             device.ftl_mut().erase_blocks_without_valid_pages(2)?;
-            let has_power = !device.ftl().store().nand().is_power_lost();
+            let has_power = !device.ftl().store().nand().power_cut_nand().is_power_lost();
             if has_power { Ok(()) } else { Err(NandError::PowerLost.into()) }
         }
         Op::Remap { target, source, pages, mode } => {

@@ -35,7 +35,7 @@ fn drive(policy: VictimPolicy) -> Drive {
 /// Device under test.
 struct Drive {
     /// Device under test, without bytes of page contents.
-    device: Device<SimNand>,
+    device: Device,
 }
 
 impl Drive {
@@ -71,7 +71,7 @@ impl Drive {
 
     /// Collects one GC victim and returns its block; `None` if no page can be freed.
     fn collect(&mut self) -> Option<BlockId> {
-        let wear = |device: &Device<SimNand>| {
+        let wear = |device: &Device| {
             (0..12).map(|b| device.ftl().store().nand().erase_count(BlockId(b))).collect::<Vec<_>>()
         };
         let before = wear(&self.device);

@@ -1,7 +1,7 @@
 //! Regression tests: one per bug that was found. The name states the correct behaviour, the comment describes the bug.
 
 use common::{
-    FragileNand, Op, Oracle, Random, TinyDevice, audit, designs, device, fill_and_overwrite_largest_device,
+    Op, Oracle, Random, TinyDevice, audit, designs, device, failures, fill_and_overwrite_largest_device,
     geometry_without_superblocks, medium_with_faults, medium_with_power_cut, nand_with_all_page_fields,
     tiny_devices,
 };
@@ -35,11 +35,7 @@ fn parts(design: &str) -> Parts {
 }
 
 /// Writes a random logical page with a random content.
-fn write_page<N: Nand>(
-    device: &mut Device<N>,
-    oracle: &mut Oracle,
-    random: &mut Random,
-) -> Result<(), Error> {
+fn write_page(device: &mut Device, oracle: &mut Oracle, random: &mut Random) -> Result<(), Error> {
     let page = oracle.sectors_per_page();
     let lpn = random.below(oracle.sectors() / page);
     oracle.apply(
@@ -49,7 +45,7 @@ fn write_page<N: Nand>(
 }
 
 /// Returns the closed blocks with their number of valid pages.
-fn closed_blocks_and_valid_page_counts<N: Nand>(store: &FlashPageStore<N>) -> Vec<(BlockId, u32)> {
+fn closed_blocks_and_valid_page_counts(store: &FlashPageStore) -> Vec<(BlockId, u32)> {
     let blocks = store.blocks();
     (0..blocks.len())
         .map(BlockId)
@@ -74,7 +70,7 @@ fn greedy_gc_finds_the_block_with_fewest_valid_pages_after_the_minimum_rose() {
             write_page(&mut device, &mut oracle, &mut random).expect("there is room");
         }
         let before = closed_blocks_and_valid_page_counts(device.ftl().store());
-        let wear = |device: &Device<SimNand>, b: BlockId| device.ftl().store().nand().erase_count(b);
+        let wear = |device: &Device, b: BlockId| device.ftl().store().nand().erase_count(b);
         let erases: Vec<u32> = before.iter().map(|&(b, _)| wear(&device, b)).collect();
         if !device.ftl_mut().collect_in_background().expect("there is room") {
             continue;
@@ -97,14 +93,14 @@ fn survives_cut_after_cut(design: &str, world_name: &str, outcome: CutOutcome) {
         write_page(&mut device, &mut oracle, &mut random).expect("there is room");
     }
     for cut in 0..1_500 {
-        device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut % 23));
+        device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(Some(cut % 23));
         let error = loop {
             if let Err(error) = write_page(&mut device, &mut oracle, &mut random) {
                 break error;
             }
         };
         assert!(error.is_power_loss(), "after {cut} cuts: {error}");
-        device.ftl_mut().store_mut().nand_mut().restore_power(None);
+        device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
         device.recover().expect("power stays on");
         audit(&mut device);
     }
@@ -166,7 +162,7 @@ fn recovery_corrects_the_next_page_of_an_open_block_after_requests_sent_while_po
             let refused = write_page(&mut device, &mut oracle, &mut random);
             assert!(refused.is_err_and(|error| error.is_power_loss()));
         }
-        device.ftl_mut().store_mut().nand_mut().restore_power(None);
+        device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
         device.recover().expect("power is back");
         for _ in 0..500 {
             write_page(&mut device, &mut oracle, &mut random).expect("there is room");
@@ -227,21 +223,21 @@ fn a_condemned_block_is_not_used_again_after_recovery() {
         let mut oracle = Oracle::for_device(&device, 61);
         let mut random = Random::new(17);
         let page = oracle.sectors_per_page();
-        let mut write = |device: &mut Device<FragileNand>, oracle: &mut Oracle| {
+        let mut write = |device: &mut Device, oracle: &mut Oracle| {
             let lpn = random.below(oracle.sectors() / page);
             let id = 1 + random.below(60) as u16;
             oracle
                 .apply(device, Op::Write { first_sector: lpn * page, sectors: page, content_id: id })
                 .expect("there is room");
         };
-        while device.ftl().store().nand().inner().failures() == 0 {
+        while failures(&device) == 0 {
             write(&mut device, &mut oracle);
         }
         let failed = (0..device.ftl().store().blocks().len())
             .map(BlockId)
             .find(|&block| device.ftl().store().nand().has_failed_program(block))
             .expect("a program failed");
-        let erases = |device: &Device<FragileNand>| device.ftl().store().nand().erase_count(failed);
+        let erases = |device: &Device| device.ftl().store().nand().erase_count(failed);
         let before = erases(&device);
         device.flush().expect("there is room");
         device.recover().expect("power stays on");
@@ -389,7 +385,7 @@ fn a_full_device_with_a_tiny_map_cache_executes_relocating_remaps_of_any_length(
 
 /// Returns a drive of 48,000 pages under μ-FTL after long use: its logical pages and some dead pages are in random
 /// order.
-fn used_drive_of_uftl(random: &mut Random) -> Device<SimNand> {
+fn used_drive_of_uftl(random: &mut Random) -> Device {
     let parts = uftl(GcOptions::default(), UFtlOptions { cache_entries: 256, cached_directory_nodes: 4 });
     let medium = SimNand::new(geometry_without_superblocks([4, 1500, 8, 512]), RetainedPageFields::ALL);
     let (logical, spare) = (40_320_u32, 6_618);

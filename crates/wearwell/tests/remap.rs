@@ -8,7 +8,6 @@ use common::{
 };
 use wearwell::address::RemapMode::{self, Copy, Relocate};
 use wearwell::device::{HostData, SECTOR_BYTES};
-use wearwell::nand::SimNand;
 use wearwell::write_buffer::{WriteBufferOptions, WriteBufferPolicy};
 use wearwell::{Device, Error};
 
@@ -28,7 +27,7 @@ fn tiny_device_by_name(name: &str) -> TinyDevice {
 /// nothing or zeros.
 struct Pair {
     /// Device under test.
-    device: Device<SimNand>,
+    device: Device,
     /// Bytes of each content id, and the expected contents for the comparison with the device.
     oracle: Oracle,
     /// Expected content id of each logical page.

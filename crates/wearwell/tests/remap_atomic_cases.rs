@@ -140,13 +140,25 @@ fn an_interrupted_recovery_still_discards_the_whole_torn_remap_command() {
             let expected = contents(&mut before);
             for cut_at in 0.. {
                 let mut drive = before.clone();
-                drive.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
+                drive
+                    .device
+                    .ftl_mut()
+                    .store_mut()
+                    .nand_mut()
+                    .power_cut_nand_mut()
+                    .restore_power(Some(cut_at));
                 if run(&mut drive, command).is_ok() {
                     break;
                 }
                 for cut_of_recovery in 0.. {
                     let mut again = drive.clone();
-                    again.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_of_recovery));
+                    again
+                        .device
+                        .ftl_mut()
+                        .store_mut()
+                        .nand_mut()
+                        .power_cut_nand_mut()
+                        .restore_power(Some(cut_of_recovery));
                     if again.device.recover().is_ok() {
                         break;
                     }

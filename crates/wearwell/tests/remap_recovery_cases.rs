@@ -356,12 +356,12 @@ fn recovery_prefers_gc_copies_to_the_pages_of_their_victim() {
     scene(&mut before);
     let at_erase = (0..).map_while(|cut_at| {
         let mut drive = before.clone();
-        drive.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
+        drive.device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(Some(cut_at));
         drive.try_collect().expect_err("the cut is before the erase");
         (drive.erase_counts()[0] == 0).then_some(drive)
     });
     let mut drive = at_erase.last().expect("a collection ends with an erase");
-    drive.device.ftl_mut().store_mut().nand_mut().restore_power(None);
+    drive.device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
     drive.clear_nvram_segments_of_block(0);
     drive.restore_power_and_recover();
     assert_eq!(drive.valid_pages(0), 0, "the victim's pages are older than their copies");
@@ -436,7 +436,7 @@ fn power_losses_make_no_nvram_segment_unusable() {
         fill_block_0(&mut drive);
         for k in 0..120 {
             // Head, link and entry are at most five stores.
-            drive.device.ftl_mut().store_mut().nand_mut().restore_power(Some(k % 5));
+            drive.device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(Some(k % 5));
             let first = 4 + k as u32 % 8;
             let outcome = (0..4).try_for_each(|n| drive.try_remap(first + n, n, 1, Copy));
             assert!(outcome.is_err_and(|error| error.is_power_loss()));

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{FragileNand, geometry_without_superblocks, medium_with_power_cut, test_case_interval};
+use common::{geometry_without_superblocks, medium_with_power_cut, test_case_interval};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -24,7 +24,7 @@ use wearwell::{Error, Result};
 use crate::common;
 
 /// Flash and NVRAM of the reverse map, on a medium that can lose power.
-type Io = FlashPageStore<FragileNand>;
+type Io = FlashPageStore;
 /// Fields of a reverse-map entry, for comparisons: logical page, flash page, relocation source or end of a range,
 /// sequence number.
 type EntryFields = (u32, Option<u32>, Option<u32>, u64);
@@ -507,13 +507,13 @@ fn survives_two_power_cuts(
     let cut = (0..200).find_map(|_| under_test.execute_random_step().err());
     let Some(error) = cut else { return false };
     assert!(error.is_power_loss(), "{error}");
-    under_test.io.nand_mut().restore_power(Some(again_at));
+    under_test.io.nand_mut().power_cut_nand_mut().restore_power(Some(again_at));
     if let Err(error) = under_test.recover() {
         assert!(error.is_power_loss(), "{error}");
-        under_test.io.nand_mut().restore_power(None);
+        under_test.io.nand_mut().power_cut_nand_mut().restore_power(None);
         under_test.recover().expect("power is on");
     }
-    under_test.io.nand_mut().restore_power(None);
+    under_test.io.nand_mut().power_cut_nand_mut().restore_power(None);
     for _ in 0..20 {
         under_test.execute_random_step().expect("power is on");
         under_test.verify();
@@ -606,10 +606,7 @@ fn reverse_map_entries_and_segments_have_the_papers_sizes() {
 }
 
 /// Returns an empty reverse map on a device of `blocks` blocks of 16 pages of 4 KiB.
-fn empty_store_and_reverse_map(
-    part: ReverseMapKind,
-    blocks: u32,
-) -> (FlashPageStore<SimNand>, AnyReverseMap) {
+fn empty_store_and_reverse_map(part: ReverseMapKind, blocks: u32) -> (FlashPageStore, AnyReverseMap) {
     let nand =
         SimNand::new(geometry_without_superblocks([1, blocks, 16, 4096]), RetainedPageFields::default());
     let io = FlashPageStore::new(nand.with_nvram(part.nvram_bytes(4096)), FreeBlockOrder::Fifo);
@@ -618,7 +615,7 @@ fn empty_store_and_reverse_map(
 }
 
 /// Records `count` binds (logical pages mapped without a program) to pages of `block`.
-fn fill(io: &mut FlashPageStore<SimNand>, map: &mut AnyReverseMap, block: u32, count: u32) {
+fn fill(io: &mut FlashPageStore, map: &mut AnyReverseMap, block: u32, count: u32) {
     for k in 0..count {
         let entry = ReverseMapEntry {
             lpn: Lpn(k),
@@ -707,9 +704,9 @@ fn an_interrupted_flush_of_the_reverse_map_log_is_finished_by_recovery() {
         for cut in 0..1 + 2 * page_entries as u64 + 2 {
             let mut under_test = ReverseMapUnderTest::new(FLASH_LOG, 1, None, outcome);
             (0..page_entries).for_each(|k| under_test.record(bind(k)).expect("power is on"));
-            under_test.io.nand_mut().restore_power(Some(cut));
+            under_test.io.nand_mut().power_cut_nand_mut().restore_power(Some(cut));
             under_test.record(bind(page_entries)).expect_err("power is cut");
-            under_test.io.nand_mut().restore_power(None);
+            under_test.io.nand_mut().power_cut_nand_mut().restore_power(None);
             let pages = under_test.scan_log_pages().expect("power is on");
             under_test.map.adopt_log_pages(&pages);
             let found = under_test.map.recover(&mut under_test.io).expect("power is on");

@@ -18,19 +18,19 @@ use crate::common;
 const PAGE: usize = 4096;
 
 /// Returns a device that eliminates silent writes, on a medium that retains the page fields `retain`.
-fn device(mut parts: Parts, retain: RetainedPageFields) -> Device<SimNand> {
+fn device(mut parts: Parts, retain: RetainedPageFields) -> Device {
     parts.content.stateless_mechanisms = parts.content.stateless_mechanisms.with(MechanismKind::Silent);
     let nand = SimNand::new(geometry_without_superblocks([1, 12, 8, PAGE as u32]), retain);
     Device::new(nand, 40, &parts, DeviceOptions::default()).expect("it fits")
 }
 
 /// Writes a logical page all of whose bytes are `byte`.
-fn write(device: &mut Device<SimNand>, lpn: u64, byte: u8) {
+fn write(device: &mut Device, lpn: u64, byte: u8) {
     device.write(lpn * PAGE as u64, PAGE as u64, HostData::Bytes(&[byte; PAGE])).expect("there is room");
 }
 
 /// Returns the numbers of programs, of reads for content mechanisms, and of writes that changed nothing.
-fn program_read_and_unchanged_write_counts(device: &Device<SimNand>) -> (u64, u64, u64) {
+fn program_read_and_unchanged_write_counts(device: &Device) -> (u64, u64, u64) {
     let stats = device.ftl().stats();
     (stats.total_programs(), stats.reads[Cause::ContentMechanism as usize], stats.unchanged_writes)
 }

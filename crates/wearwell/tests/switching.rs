@@ -67,7 +67,7 @@ fn parts_with_schemes(schemes: MechanismSet, policy: VictimPolicy) -> Parts {
 /// A device of 2048 flash pages, and a source of unique contents.
 struct Drive {
     /// Device under test.
-    device: Device<SimNand>,
+    device: Device,
     /// Content of each logical page.
     contents: HashMap<u64, ContentDescriptor>,
     /// Generator of the random numbers that determine pages and contents.

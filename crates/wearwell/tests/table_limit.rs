@@ -17,7 +17,7 @@ use crate::common;
 const PAGE: usize = 4096;
 
 /// Returns a device of 200 logical pages whose tables of content mechanisms in RAM are limited to `limit_bytes` bytes.
-fn device(mut parts: Parts, limit_bytes: u64) -> Device<SimNand> {
+fn device(mut parts: Parts, limit_bytes: u64) -> Device {
     parts.content.content_tables_ram_limit_bytes = Some(limit_bytes);
     let nand = SimNand::new(geometry_without_superblocks([1, 40, 8, PAGE as u32]), RetainedPageFields::ALL);
     Device::new(nand, 200, &parts, DeviceOptions::default()).expect("it fits")
@@ -30,24 +30,24 @@ fn page(id: u64, noise_words: usize) -> Vec<u8> {
 }
 
 /// Writes a logical page.
-fn write(device: &mut Device<SimNand>, lpn: u64, bytes: &[u8]) {
+fn write(device: &mut Device, lpn: u64, bytes: &[u8]) {
     device.write(lpn * PAGE as u64, PAGE as u64, HostData::Bytes(bytes)).expect("there is room");
 }
 
 /// Reads a logical page and returns its bytes.
-fn read(device: &mut Device<SimNand>, lpn: u64) -> Vec<u8> {
+fn read(device: &mut Device, lpn: u64) -> Vec<u8> {
     let mut bytes = vec![0xa5; PAGE];
     device.read(lpn * PAGE as u64, PAGE as u64, &mut bytes).expect("a healthy medium reads");
     bytes
 }
 
 /// Trims a range of logical pages.
-fn trim(device: &mut Device<SimNand>, lpns: std::ops::Range<u64>) {
+fn trim(device: &mut Device, lpns: std::ops::Range<u64>) {
     device.trim(lpns.start * PAGE as u64, (lpns.end - lpns.start) * PAGE as u64).expect("a trim");
 }
 
 /// Returns the number of pages that were stored whole because the tables of content mechanisms were full.
-fn pages_demoted_by_full_tables(device: &Device<SimNand>) -> u64 {
+fn pages_demoted_by_full_tables(device: &Device) -> u64 {
     device.ftl().stats().pages_stored_plainly_due_to_full_content_tables
 }
 
@@ -62,7 +62,7 @@ fn pages_are_stored_uncompressed_while_the_chunk_directory_is_full() {
     // Room for two chunks of 32 bytes: the limit is reached by the second.
     let mut device = device(compression_parts(false), 33);
     (0..16).for_each(|lpn| write(&mut device, lpn, &page(lpn, 100)));
-    let chunks = |device: &Device<SimNand>| device.ftl().compression_statistics().expect("it compresses");
+    let chunks = |device: &Device| device.ftl().compression_statistics().expect("it compresses");
     assert_eq!((chunks(&device).host_written_chunks, pages_demoted_by_full_tables(&device)), (2, 8));
     assert_eq!(device.ftl().content_table_ram_bytes(), 64);
     // The first chunk dies, so one more may be written.
@@ -146,7 +146,7 @@ fn nvram_records_of_chunks_and_deltas_together_stay_within_their_limit() {
     let nand = nand.with_nvram(parts.total_nvram_bytes(&geometry, 800));
     let mut device = Device::new(nand, 800, &parts, DeviceOptions::default()).expect("it fits");
     let mut number = 0;
-    let mut write = |device: &mut Device<SimNand>, lpn: u32, compressed_bytes: u16, delta_bytes: u16| {
+    let mut write = |device: &mut Device, lpn: u32, compressed_bytes: u16, delta_bytes: u16| {
         number += 1;
         let content = ContentDescriptor { fingerprint: Fingerprint(number), compressed_bytes, delta_bytes };
         device.write_page_descriptor(Lpn(lpn), content).expect("there is room");

@@ -105,7 +105,7 @@ struct MeasuredWriteAmplification {
 /// Device under test, to which pages are written at random.
 struct Run {
     /// Device under test, without bytes of page contents.
-    device: Device<SimNand>,
+    device: Device,
     /// Number of logical pages.
     logical_pages: u32,
     /// State of the random generator.

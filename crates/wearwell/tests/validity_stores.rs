@@ -7,12 +7,12 @@ mod drive;
 use drive::{Drive, StoreUnderTest, geometry};
 use wearwell::Error;
 use wearwell::address::{BlockId, Ppn};
-use wearwell::nand::{CutOutcome, Geometry, Nand, NandError, Oob, PageKind, RetainedPageFields, SimNand};
+use wearwell::nand::{CutOutcome, Geometry, NandError, Oob, PageKind, RetainedPageFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::store::{FlashPageStore, FreeBlockOrder};
 use wearwell::validity::{FlashBitmap, FlashBitmapOptions, ValidityLog, ValidityLogOptions, ValidityStore};
 
-use crate::common::{FragileNand, medium_with_power_cut};
+use crate::common::medium_with_power_cut;
 
 /// Geometries under test: tiny, the papers' blocks and pages, a superblock of three planes, and blocks larger than a
 /// bitmap page.
@@ -217,7 +217,7 @@ fn the_validity_log_stays_within_its_size_with_at_most_one_reinsertion_per_entry
 
 /// Executes eight overwrites per logical page at random. Returns the number of validity log entries that cleaning
 /// appended again, divided by the number of reported invalid pages. Prints the costs of the log under the title `what`.
-fn reinsertions_per_report(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f64 {
+fn reinsertions_per_report(what: &str, drive: &mut Drive<ValidityLog>) -> f64 {
     drive.validity.clear_operation_counts();
     drive.max_valid_validity_pages = 0;
     let before = drive.io.stats.clone();
@@ -271,7 +271,7 @@ fn the_validity_log_of_a_sparsely_used_device_may_grow_into_unused_space() {
 }
 
 /// Returns all pages of the validity store on a medium, as the engine's scan finds them.
-fn found_pages<N: Nand>(io: &mut FlashPageStore<N>) -> Vec<(Ppn, Oob)> {
+fn found_pages(io: &mut FlashPageStore) -> Vec<(Ppn, Oob)> {
     let (blocks, pages) = (io.geometry().blocks(), io.geometry().block_pages());
     let mut found = Vec::new();
     for block in (0..blocks).map(BlockId) {
@@ -298,9 +298,9 @@ fn mark_invalid_pages(block: BlockId, words: &[u64], block_pages: u32, dead: &mu
 
 /// Recovers a validity log from flash alone. Returns, for each page of the device, whether the log records it as
 /// invalid; asserts that recovery, a scan of the log and queries block by block agree.
-fn recover_log_and_list_invalid_pages<N: Nand>(
+fn recover_log_and_list_invalid_pages(
     log: &mut ValidityLog,
-    io: &mut FlashPageStore<N>,
+    io: &mut FlashPageStore,
     opened_at_sequence: &[u64],
 ) -> Vec<bool> {
     let (pages, block_pages) = (io.geometry().pages() as usize, io.geometry().block_pages());
@@ -340,10 +340,7 @@ fn recover_log_and_list_invalid_pages<N: Nand>(
 
 /// Recovers a validity bitmap from flash. Returns, for each page of the device, whether the bitmap records it as
 /// invalid.
-fn recover_bitmap_and_list_invalid_pages<N: Nand>(
-    bitmap: &mut FlashBitmap,
-    io: &mut FlashPageStore<N>,
-) -> Vec<bool> {
+fn recover_bitmap_and_list_invalid_pages(bitmap: &mut FlashBitmap, io: &mut FlashPageStore) -> Vec<bool> {
     let (pages, block_pages) = (io.geometry().pages() as usize, io.geometry().block_pages());
     let found = found_pages(io);
     bitmap.recover(&found);
@@ -361,7 +358,7 @@ fn recover_bitmap_and_list_invalid_pages<N: Nand>(
 }
 
 /// Returns, for each page of the device, whether queries block by block report it as invalid.
-fn query_invalid_pages<N: Nand>(store: &mut impl ValidityStore, io: &mut FlashPageStore<N>) -> Vec<bool> {
+fn query_invalid_pages(store: &mut impl ValidityStore, io: &mut FlashPageStore) -> Vec<bool> {
     let mut dead = vec![true; io.geometry().pages() as usize];
     let mut live = Vec::new();
     for block in (0..io.geometry().blocks()).map(BlockId) {
@@ -381,7 +378,7 @@ fn run_until_power_cut<V: StoreUnderTest>(
     at: u64,
     outcome: CutOutcome,
     updates: u64,
-) -> Option<Drive<FragileNand, V>> {
+) -> Option<Drive<V>> {
     let mut drive =
         Drive::new(medium_with_power_cut(sim(geometry), Some(at), outcome), LOGICAL_PAGE_SHARE, new);
     drive.erases_immediately = true;
@@ -396,7 +393,7 @@ fn run_until_power_cut<V: StoreUnderTest>(
         Ok(()) => return None,
         Err(error) => panic!("{error}"),
     }
-    drive.io.nand_mut().restore_power(None);
+    drive.io.nand_mut().power_cut_nand_mut().restore_power(None);
     Some(drive)
 }
 

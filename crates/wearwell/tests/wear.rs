@@ -26,7 +26,7 @@ const POLICIES: [VictimPolicy; 6] = [
 
 /// Returns an FTL with this wear leveling after random overwrites. Three quarters of the logical pages are written
 /// once, and `writes` overwrites go to the others.
-fn ftl_after_hot_overwrites(wear: WearOptions, writes: u32) -> Ftl<SimNand> {
+fn ftl_after_hot_overwrites(wear: WearOptions, writes: u32) -> Ftl {
     let geometry = geometry_without_superblocks([1, 64, 16, 4096]);
     let logical = 800;
     let parts = page_map(GcOptions { wear, ..GcOptions::default() });
@@ -45,12 +45,12 @@ fn ftl_after_hot_overwrites(wear: WearOptions, writes: u32) -> Ftl<SimNand> {
 }
 
 /// Returns the erase count of each block.
-fn erase_counts(ftl: &Ftl<SimNand>) -> Vec<u32> {
+fn erase_counts(ftl: &Ftl) -> Vec<u32> {
     (0..ftl.store().blocks().len()).map(|block| ftl.store().nand().erase_count(BlockId(block))).collect()
 }
 
 /// Returns the difference between the greatest and the smallest erase count of a block.
-fn erase_count_gap(ftl: &Ftl<SimNand>) -> u32 {
+fn erase_count_gap(ftl: &Ftl) -> u32 {
     let counts = erase_counts(ftl);
     counts.iter().max().expect("blocks") - counts.iter().min().expect("blocks")
 }
@@ -177,7 +177,7 @@ fn dual_pool_leveling_copies_less_than_static_leveling() {
 }
 
 /// Returns the erase counts and numbers of the free blocks.
-fn free_blocks(ftl: &Ftl<SimNand>) -> Vec<(u32, BlockId)> {
+fn free_blocks(ftl: &Ftl) -> Vec<(u32, BlockId)> {
     let blocks = ftl.store().blocks();
     let free = (0..blocks.len()).map(BlockId).filter(|&b| blocks.state(b) == BlockState::Free);
     free.map(|block| (ftl.store().nand().erase_count(block), block)).collect()
@@ -185,7 +185,7 @@ fn free_blocks(ftl: &Ftl<SimNand>) -> Vec<(u32, BlockId)> {
 
 /// Returns the erase count and number of the block that was opened since the list of free blocks `before` was made;
 /// `None` unless it is exactly one.
-fn opened_since(before: &[(u32, BlockId)], ftl: &Ftl<SimNand>) -> Option<(u32, BlockId)> {
+fn opened_since(before: &[(u32, BlockId)], ftl: &Ftl) -> Option<(u32, BlockId)> {
     let gone = |b: &&(u32, BlockId)| ftl.store().blocks().state(b.1) != BlockState::Free;
     let opened: Vec<_> = before.iter().filter(gone).collect();
     (opened.len() == 1).then(|| *opened[0])

@@ -7,7 +7,7 @@ use wearwell::Error;
 use wearwell::address::BlockId;
 use wearwell::data::mix_bits;
 use wearwell::lifetime::YEAR_S;
-use wearwell::nand::Nand as _;
+use wearwell::nand::{Nand as _, SimNand};
 use wearwell::operation::Cause;
 use wearwell_config::{Config, Origin, ResolvedDevice};
 use wearwell_trace::Request;
@@ -80,7 +80,8 @@ impl Plan<'_> {
             living.failed_blocks_ending_life,
             resolved.endurance_cycles,
         );
-        living.run.device.ftl_mut().store_mut().nand_mut().set_wear_limits(limits);
+        let nand = living.run.device.ftl_mut().store_mut().nand_mut();
+        nand.downcast_mut::<SimNand>().expect("replays run on simulated flash").set_wear_limits(limits);
         let end = living.wear_out(record.is_filled, on_progress)?;
         let mut life = living.finish_life(end);
         life.cpu_seconds = process::thread_cpu_seconds() - started;

@@ -145,7 +145,7 @@ struct Run<'a> {
     /// Input and device that the runs of all designs share.
     plan: &'a Plan<'a>,
     /// Simulated device on which the design runs.
-    device: Device<SimNand>,
+    device: Device,
     /// Input of the run, read in batches of prepared requests.
     input: PreparedInput,
     /// Executor of all requests that are not writes of exactly one page.
@@ -684,7 +684,7 @@ fn to_config_error(error: Error) -> ReplayError {
 
 /// Submits flash operations that the device has deferred, for which no request waits, to the timing engine as work from
 /// `at_ns` (nanoseconds) on.
-fn submit_deferred_ops(timing: &mut TimingEngine, device: &Device<SimNand>, at_ns: u64) {
+fn submit_deferred_ops(timing: &mut TimingEngine, device: &Device, at_ns: u64) {
     if !device.deferred_flash_ops().is_empty() {
         timing.set_pages_of_next_ops(device.ftl().store().flash_ops.deferred_op_pages());
         timing.submit_background(at_ns, device.deferred_flash_ops());

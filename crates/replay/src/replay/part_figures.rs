@@ -8,14 +8,13 @@ use wearwell::content::compress::CompressionStatistics;
 use wearwell::content::delta::DeltaStatistics;
 use wearwell::content::recycle::Recycler;
 use wearwell::mapping::{AnyMapping, DemandPagedMap, JournalCounts};
-use wearwell::nand::SimNand;
 use wearwell::validity::{AnyValidityStore, Gecko, ValidityLog};
 
 /// A figure of a design's part for the run record: its name and value.
 type PartFigure = (&'static str, f64);
 
 /// Returns all figures of a device's parts (such as map cache hits or merges) that are not zero, by name.
-pub(super) fn figures_of_parts(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
+pub(super) fn figures_of_parts(ftl: &Ftl) -> BTreeMap<String, f64> {
     let cached = ftl.mapping().as_demand_paged();
     let journal = match ftl.mapping() {
         AnyMapping::Journalled(map) => Some(map.counts()),
@@ -33,7 +32,7 @@ pub(super) fn figures_of_parts(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
 }
 
 /// Returns the figures of the FTL itself, which belong to no exchangeable part of a design.
-fn ftl_core_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 17] {
+fn ftl_core_figures(ftl: &Ftl) -> [PartFigure; 17] {
     let stats = ftl.stats();
     [
         ("demoted_saturated", stats.writes_due_to_max_referrers as f64),

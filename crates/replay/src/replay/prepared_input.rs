@@ -9,7 +9,6 @@ use std::sync::Arc;
 use wearwell::Device;
 use wearwell::address::Lpn;
 use wearwell::data::Fingerprint;
-use wearwell::nand::SimNand;
 use wearwell_trace::{Footprint, Op, Request, TraceError};
 
 use super::Plan;
@@ -59,7 +58,7 @@ impl PreparedInput {
     ///
     /// # Errors
     /// The input cannot be read.
-    pub(super) fn open(plan: &Plan<'_>, device: &Device<SimNand>) -> Result<Self, TraceError> {
+    pub(super) fn open(plan: &Plan<'_>, device: &Device) -> Result<Self, TraceError> {
         let ftl = device.ftl();
         Ok(Self {
             request_reader: plan.input.open()?,

@@ -78,7 +78,7 @@ pub(super) struct RemapByCopyCounts {
 
 impl RequestExecutor {
     /// Creates the executor of a host's requests on `device`; `write_zeroes_mode` sets what write-zeroes requests do.
-    pub fn of_device<N: Nand>(device: &Device<N>, write_zeroes_mode: WriteZeroesMode) -> Self {
+    pub fn of_device(device: &Device, write_zeroes_mode: WriteZeroesMode) -> Self {
         Self {
             has_content_mechanisms: device.ftl().has_content_mechanisms(),
             page_bytes: u64::from(device.ftl().store().geometry().page_bytes),
@@ -109,11 +109,7 @@ impl RequestExecutor {
     ///
     /// # Panics
     /// If the request is the marker of a workload phase, which is not executed on a drive.
-    pub fn perform_request<N: Nand>(
-        &mut self,
-        device: &mut Device<N>,
-        request: &Request,
-    ) -> Result<RequestKind, Error> {
+    pub fn perform_request(&mut self, device: &mut Device, request: &Request) -> Result<RequestKind, Error> {
         let (offset, len) = Self::sector_aligned_byte_range(request);
         match request.op {
             Op::Read => self.read(device, offset, len).map(|()| RequestKind::Read),
@@ -144,7 +140,7 @@ impl RequestExecutor {
 
     /// Reads a byte range from the device. If the simulated flash stores the bytes of pages, the bytes are copied to a
     /// buffer, as for a real host, because a mechanism may need them (such as merging a delta with its base).
-    fn read<N: Nand>(&mut self, device: &mut Device<N>, offset: u64, len: u64) -> Result<(), Error> {
+    fn read(&mut self, device: &mut Device, offset: u64, len: u64) -> Result<(), Error> {
         let wanted = if device.ftl().store().nand().keeps_host_bytes() { len as usize } else { 0 };
         self.read_buffer.resize(wanted, 0);
         device.read(offset, len, &mut self.read_buffer)
@@ -154,9 +150,9 @@ impl RequestExecutor {
     /// or if source and target begin at different offsets in their pages, the host copies the parts of pages by reads
     /// and writes, as it would copy on a drive without remaps. If the request moves data (relocation), the host then
     /// trims the source.
-    fn remap<N: Nand>(
+    fn remap(
         &mut self,
-        device: &mut Device<N>,
+        device: &mut Device,
         request: &Request,
         (target, len): (u64, u64),
         mode: RemapMode,
@@ -192,12 +188,7 @@ impl RequestExecutor {
 
     /// Copies `part` of the source of a remap request to the target, by a read and a write. `part` is a byte range,
     /// counted from the first byte of the source.
-    fn copy<N: Nand>(
-        &mut self,
-        device: &mut Device<N>,
-        request: &Request,
-        part: Range<u64>,
-    ) -> Result<(), Error> {
+    fn copy(&mut self, device: &mut Device, request: &Request, part: Range<u64>) -> Result<(), Error> {
         let len = part.end - part.start;
         if len == 0 {
             return Ok(());
@@ -224,13 +215,7 @@ impl RequestExecutor {
     }
 
     /// Writes the byte range of a write request (from `offset`, of `len` bytes) with its contents, if they are known.
-    fn write<N: Nand>(
-        &mut self,
-        device: &mut Device<N>,
-        request: &Request,
-        offset: u64,
-        len: u64,
-    ) -> Result<(), Error> {
+    fn write(&mut self, device: &mut Device, request: &Request, offset: u64, len: u64) -> Result<(), Error> {
         if !request.payload.is_empty() {
             return device.write(offset, len, HostData::Bytes(&request.payload));
         }
@@ -239,9 +224,9 @@ impl RequestExecutor {
 
     /// Writes a byte range with the contents of its 4-KiB pages. The contents are left out if they are unknown or no
     /// mechanism needs them.
-    fn write_contents<N: Nand>(
+    fn write_contents(
         &mut self,
-        device: &mut Device<N>,
+        device: &mut Device,
         contents: &[ContentDescriptor],
         offset: u64,
         len: u64,
@@ -259,7 +244,7 @@ impl RequestExecutor {
     }
 
     /// Writes a byte range with the contents in `content_descriptors`.
-    fn write_descriptors<N: Nand>(&self, device: &mut Device<N>, offset: u64, len: u64) -> Result<(), Error> {
+    fn write_descriptors(&self, device: &mut Device, offset: u64, len: u64) -> Result<(), Error> {
         device.write(offset, len, HostData::Descriptors(&self.content_descriptors))
     }
 

@@ -65,7 +65,7 @@ pub fn one_pool_geometry(blocks: u32, block_pages: u32) -> Geometry {
 /// A device of the engine that a test reads and writes page by page.
 pub struct Drive {
     /// Device that executes the requests.
-    pub device: Device<SimNand>,
+    pub device: Device,
 }
 
 impl Drive {

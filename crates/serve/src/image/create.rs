@@ -19,7 +19,6 @@ use super::metadata_copy::METADATA_COPIES;
 use super::{io_error, parts_and_endurance_cycles_of};
 use crate::explicit_config::make_config_explicit;
 use crate::live_device::LiveDevice;
-use crate::medium::Medium;
 
 /// Design, configuration, size and durability of a new image.
 #[derive(Clone, Debug)]
@@ -61,8 +60,7 @@ impl ImageSpecification {
         image_header.nvram_words = nvram_bytes / 8;
         require_memory(&parts, &image_header)?;
         // The device is built once in RAM, so that a design that does not fit is refused before files are created.
-        let trial: Box<dyn Medium> =
-            Box::new(SimNand::new(geometry, RetainedPageFields::default()).with_nvram(nvram_bytes));
+        let trial = SimNand::new(geometry, RetainedPageFields::default()).with_nvram(nvram_bytes);
         let options = DeviceOptions { buffer: config.configured_write_buffer() };
         LiveDevice::new(trial, image_header.logical_pages, &parts, options)?;
         Ok(image_header)

@@ -37,7 +37,9 @@ use std::path::Path;
 
 use wearwell::address::{BlockId, Ppn};
 use wearwell::data::{Content, ContentDescriptor, Fingerprint};
-use wearwell::nand::{ConsecutiveCopies, FaultInjectable, Geometry, Nand, NandError, Oob, SimNand};
+use wearwell::nand::{
+    AnyNand, BoxedNand, ConsecutiveCopies, FaultInjectable, Geometry, Nand, NandError, Oob, SimNand,
+};
 
 use super::backing::{Backing, OpenImageFiles};
 use super::create::random_nonzero_number;
@@ -286,8 +288,7 @@ impl<B: Backing> FileNand<B> {
     /// # Panics
     /// As [`FileNand::medium_of_device`].
     pub fn into_medium_of_device(device: LiveDevice) -> Self {
-        let medium: Box<dyn Any> = device.into_medium();
-        *medium.downcast().expect("the image is stored in this kind of backing")
+        device.into_medium().downcast().expect("the image is stored in this kind of backing")
     }
 
     /// Returns the files of the image.
@@ -844,6 +845,18 @@ impl<B: Backing> FileNand<B> {
         let (index, record) = (self.layout.block_state_word_index(block), self.block_record(block));
         self.last_batch_mut().word_changes.set(index, record.encode());
         self.write_if_too_many_operations_wait();
+    }
+}
+
+impl<B: Backing> BoxedNand for FileNand<B> {
+    fn try_clone(&self) -> Option<Box<dyn BoxedNand>> {
+        None
+    }
+}
+
+impl<B: Backing> From<FileNand<B>> for AnyNand {
+    fn from(nand: FileNand<B>) -> Self {
+        Self::Other(Box::new(nand))
     }
 }
 

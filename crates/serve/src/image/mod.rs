@@ -388,7 +388,7 @@ fn recover(
 ) -> Result<RecoveredDevice, ImageError> {
     let plan = DevicePartsAndSettings::new(image_header, config, nand.durability())?;
     nand.set_max_waiting_erases_per_pool(plan.max_waiting_erases_per_pool);
-    plan.recover_device(Box::new(nand), image_header.logical_pages)
+    plan.recover_device(nand, image_header.logical_pages)
 }
 
 /// Parts and settings with which the device of an image is built in a session.
@@ -429,15 +429,14 @@ impl DevicePartsAndSettings {
         Ok(Self { config, parts, endurance_cycles, max_waiting_erases_per_pool })
     }
 
-    /// Builds the device over `medium` and recovers it. `medium` is a trait object, so that the engine is compiled once
-    /// for all backings.
+    /// Builds the device over `nand` and recovers it.
     fn recover_device(
         self,
-        medium: Box<dyn Medium>,
+        nand: FileNand<impl Backing>,
         logical_pages: u32,
     ) -> Result<RecoveredDevice, ImageError> {
         let options = DeviceOptions { buffer: self.config.configured_write_buffer() };
-        let mut device = LiveDevice::new(medium, logical_pages, &self.parts, options)?;
+        let mut device = LiveDevice::new(nand, logical_pages, &self.parts, options)?;
         let recovery = device.recover().map_err(|error| match device.medium().unresolved_write_error() {
             Some(_) => medium_failure(device.medium()),
             None => error.into(),

@@ -13,7 +13,7 @@ use crate::mapping::{AnyMapping, Mapping};
 use crate::nand::{Nand, PageKind};
 use crate::store::{BlockState, Stream};
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Returns whether a block's valid count may be greater than its number of mapped pages: always with a lazy map
     /// (which identifies invalid pages late), or after a recovery.
     pub(super) fn may_overcount_valid_pages(&self) -> bool {

@@ -18,7 +18,7 @@ use crate::tables::PageSet;
 
 mod lazy_map;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Audits the FTL: recomputes all its invariants from scratch. O(pages); reads translation pages.
     ///
     /// # Errors
@@ -475,7 +475,7 @@ mod tests {
     use crate::validity::ValidityStore;
 
     /// Returns a device on which pages were shared and trimmed, and on which garbage was collected.
-    fn device_with_shared_pages(parts: &crate::design::Parts) -> Ftl<SimNand> {
+    fn device_with_shared_pages(parts: &crate::design::Parts) -> Ftl {
         let geometry = Geometry {
             channels: 1,
             dies_per_channel: 1,
@@ -501,7 +501,7 @@ mod tests {
     }
 
     /// Returns a device with shared and trimmed pages whose reverse map is stored in NVRAM segments.
-    fn device_with_remaps() -> Ftl<SimNand> {
+    fn device_with_remaps() -> Ftl {
         let reverse_map = ReverseMapKind::Segments { nvram_bytes: 1536, segment_bytes: 64 };
         let sharing = SharingOptions {
             reverse_map,
@@ -513,14 +513,14 @@ mod tests {
     }
 
     /// Asserts that the audit of the FTL detects the change that `damage` makes, with a message that contains `words`.
-    fn assert_audit_notices(words: &str, mut ftl: Ftl<SimNand>, damage: impl FnOnce(&mut Ftl<SimNand>)) {
+    fn assert_audit_notices(words: &str, mut ftl: Ftl, damage: impl FnOnce(&mut Ftl)) {
         damage(&mut ftl);
         let found = ftl.check().expect_err("a law is broken");
         assert!(found.contains(words), "{found}");
     }
 
     /// Returns the unit (flash page) to which the logical page `lpn` is mapped.
-    fn mapped_unit(ftl: &mut Ftl<SimNand>, lpn: u32) -> StoredUnit {
+    fn mapped_unit(ftl: &mut Ftl, lpn: u32) -> StoredUnit {
         ftl.mapping
             .lookup_without_caching(&mut ftl.store, Lpn(lpn))
             .expect("a flat map")

@@ -21,7 +21,6 @@ use crate::content::{MechanismKind, MechanismSet};
 use crate::data::{Content, Fingerprint, compressed_len};
 use crate::ftl::Ftl;
 use crate::lifetime::{SchemeByteCounts, ShadowSampler};
-use crate::nand::Nand;
 use crate::operation::Cause;
 
 /// Outcome of a page write that reached a content scheme (such as compression): whether the scheme stored the page,
@@ -139,7 +138,7 @@ impl MechanismCounters {
     }
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Returns the bytes that reached the content scheme `kind` (such as compression) and the bytes that the scheme did
     /// not save, since the counters were cleared. Both are 0 if the design does not have the scheme.
     pub fn scheme_byte_counts(&self, kind: MechanismKind) -> SchemeByteCounts {

@@ -19,7 +19,6 @@ use crate::design::ContentParts;
 use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::lifetime::EnergyModel;
-use crate::nand::Nand;
 
 /// One page that the host writes, as it is offered to the content mechanisms.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +62,7 @@ pub(crate) trait ContentMechanism {
     }
 
     /// Returns whether the content mechanism is switched on in `ftl`. Lifetime management can switch mechanisms off.
-    fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
+    fn is_on(ftl: &Ftl) -> bool {
         ftl.stateless_mechanisms.switched_on.contains(Self::KIND)
     }
 
@@ -72,12 +71,12 @@ pub(crate) trait ContentMechanism {
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
-    fn write_buffered_pages<N: Nand>(_ftl: &mut Ftl<N>) -> Result<()> {
+    fn write_buffered_pages(_ftl: &mut Ftl) -> Result<()> {
         Ok(())
     }
 
     /// Switches the content mechanism on or off in `ftl`. Does nothing if the design does not have the mechanism.
-    fn set_enabled<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+    fn set_enabled(ftl: &mut Ftl, is_on: bool) {
         let StatelessMechanisms { in_design: has, switched_on: on } = &mut ftl.stateless_mechanisms;
         *on = if is_on && has.contains(Self::KIND) { on.with(Self::KIND) } else { on.without(Self::KIND) };
     }
@@ -88,7 +87,7 @@ pub(crate) trait ContentMechanism {
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
-    fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool>;
+    fn offer_write(ftl: &mut Ftl, write: &HostWrite<'_>) -> Result<bool>;
 
     /// Does follow-up work of the content mechanism, such as splitting wasteful chunks. It is called when a host write
     /// is complete that was offered to the mechanism.
@@ -96,7 +95,7 @@ pub(crate) trait ContentMechanism {
     /// # Errors
     /// Those of [`Ftl::write`].
     #[inline]
-    fn do_work_after_write<N: Nand>(_ftl: &mut Ftl<N>) -> Result<()> {
+    fn do_work_after_write(_ftl: &mut Ftl) -> Result<()> {
         Ok(())
     }
 }
@@ -173,12 +172,12 @@ macro_rules! content_mechanisms {
             }
 
             /// Returns whether the content mechanism is switched on in `ftl`.
-            pub(crate) fn is_on<N: $crate::nand::Nand>(self, ftl: &$crate::ftl::Ftl<N>) -> bool {
+            pub(crate) fn is_on(self, ftl: &$crate::ftl::Ftl) -> bool {
                 match self { $(Self::$kind => <$stage>::is_on(ftl),)* }
             }
         }
 
-        impl<N: $crate::nand::Nand> $crate::ftl::Ftl<N> {
+        impl $crate::ftl::Ftl {
             /// Offers a host write to the content mechanisms in turn, until one of them completes it.
             #[inline(always)]
             pub(crate) fn offer_to_mechanisms(

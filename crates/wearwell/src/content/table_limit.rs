@@ -15,10 +15,9 @@
 //! may exceed it by the entries of one chunk.
 
 use crate::ftl::Ftl;
-use crate::nand::Nand;
 use crate::sharing::reverse_map::ReverseMap;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Returns the bytes of controller RAM of the tables that grow with the stored contents: logical pages bound to
     /// shared pages (mapped without a program), reference counts of shared pages, deltas, and the directory of
     /// compressed chunks.

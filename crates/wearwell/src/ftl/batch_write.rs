@@ -12,14 +12,13 @@ use crate::data::{Content, ContentDescriptor, Fingerprint};
 use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
-use crate::nand::Nand;
 
 /// Number of host pages that a batch of writes handles together, with one loop over all pages for each table (map,
 /// validity, blocks). Longer loops lose less time to the cache misses at their ends, but the cache lines of 128 pages
 /// still fit the first-level cache of the processor.
 const WRITES_PER_BATCH: usize = 128;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Returns whether this design can write batches of pages by [`Self::write_page_batch`], which updates each RAM
     /// table once for the whole batch. It can if its L2P map is a plain table in RAM, validity is in RAM, and it has no
     /// content mechanism (such as deduplication).

@@ -11,13 +11,12 @@ use crate::data::Content;
 use crate::error::Result;
 use crate::ftl::{Ftl, stored_fingerprint};
 use crate::mapping::Mapping;
-use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::sharing::PageSharingState;
 use crate::sharing::reverse_map::ReverseMapEntry;
 use crate::store::{ContentRecord, ContentRecordKey};
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Returns the state of sharing of a design in which logical pages can share a flash page, for changes.
     #[inline]
     pub(crate) fn sharing_state_mut(&mut self) -> &mut PageSharingState {

@@ -6,11 +6,10 @@ use crate::data::{Content, ContentDescriptor};
 use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::mapping::Mapping;
-use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::Stream;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Appends one page of `lpn` to the open block for host data of `pool` (set of planes) without GC, to build a
     /// device in a known state. If `is_valid`, the page becomes the valid page of `lpn`, which must be unmapped.
     /// Otherwise the page is an older version, invalid from the start. The valid page then has to be constructed or

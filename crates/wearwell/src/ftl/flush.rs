@@ -10,7 +10,7 @@ use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::store::Stream;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Serves a flush command of the host: writes the logical pages buffered for the next compressed chunk and, if the
     /// L2P map is in NVRAM, the buffered deltas. Then synchronises the medium (makes earlier writes durable).
     ///

@@ -9,12 +9,11 @@ use crate::error::Result;
 use crate::events::MetadataWriteReason;
 use crate::ftl::Ftl;
 use crate::mapping::Mapping;
-use crate::nand::Nand;
 use crate::sharing::reverse_map::ReverseMap;
 use crate::store::{GC_RESERVE_BLOCKS, Stream};
 use crate::validity::ValidityStore;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Frees blocks by GC until the next host page, and the metadata pages that its write may cause, can be appended.
     /// Returns the pool (set of planes) in which the host page is to be placed.
     #[inline(always)]

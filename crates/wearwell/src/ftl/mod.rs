@@ -44,7 +44,7 @@ use crate::design::{MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::error::{Error, Result};
 use crate::gc::{GarbageCollector, GcOptions, MetadataGcRule, UserVictimPolicy, VictimPolicy};
 use crate::mapping::{AnyMapping, DemandPagedMap, JournalledMap, Mapping, RamMap};
-use crate::nand::Nand;
+use crate::nand::{AnyNand, Nand};
 use crate::sharing::PageSharingState;
 use crate::sharing::reverse_map::{AnyReverseMap, ReverseMap};
 use crate::stats::Stats;
@@ -56,9 +56,9 @@ use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
 /// A flash translation layer (FTL) over a flash medium, assembled from an L2P map, a store of page validity, GC and
 /// content mechanisms.
 #[derive(Clone, Debug)]
-pub struct Ftl<N> {
+pub struct Ftl {
     /// Block allocation, block table, and the medium (flash and NVRAM).
-    pub(crate) store: FlashPageStore<N>,
+    pub(crate) store: FlashPageStore,
     /// L2P table of the device, in RAM or on flash.
     pub(crate) mapping: AnyMapping,
     /// Page validity: which flash pages are valid, in RAM or on flash.
@@ -116,13 +116,18 @@ pub(crate) struct ValidityFlushLimits {
     pub(crate) max_programs_between_validity_flushes: u64,
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Creates a formatted (empty) device of `logical_pages` pages on an erased medium.
     ///
     /// # Errors
     /// [`Error::TooFewPhysicalPages`] if data, metadata and the GC reserve do not fit; other variants if options
     /// contradict each other.
-    pub fn new(nand: N, logical_pages: u32, parts: &Parts) -> Result<Self> {
+    pub fn new(nand: impl Into<AnyNand>, logical_pages: u32, parts: &Parts) -> Result<Self> {
+        Self::on_medium(nand.into(), logical_pages, parts)
+    }
+
+    /// Creates a formatted device on a medium; see [`Self::new`].
+    fn on_medium(nand: AnyNand, logical_pages: u32, parts: &Parts) -> Result<Self> {
         let order = parts.gc.wear.free_block_order();
         let store = match parts.recovery_block_scan {
             RecoveryBlockScan::OobScan | RecoveryBlockScan::FirstPages => FlashPageStore::new(nand, order),
@@ -251,7 +256,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Creates the empty L2P table that the design requires: in RAM, in RAM with a copy in NVRAM, or on flash with a
     /// cache.
-    fn new_mapping(store: &FlashPageStore<N>, logical_pages: u32, parts: &Parts) -> Result<AnyMapping> {
+    fn new_mapping(store: &FlashPageStore, logical_pages: u32, parts: &Parts) -> Result<AnyMapping> {
         let page_bytes = store.geometry().page_bytes;
         Ok(match parts.mapping {
             MappingPart::Flat if parts.persistence == Persistence::NvramMap => {
@@ -382,17 +387,17 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the device's store: block allocation, block table, list of flash operations, and the medium (flash and
     /// NVRAM).
-    pub fn store(&self) -> &FlashPageStore<N> {
+    pub fn store(&self) -> &FlashPageStore {
         &self.store
     }
 
     /// Returns the device's store for changes: to collect flash operations, or to inject faults into the medium.
-    pub fn store_mut(&mut self) -> &mut FlashPageStore<N> {
+    pub fn store_mut(&mut self) -> &mut FlashPageStore {
         &mut self.store
     }
 
     /// Consumes the FTL and returns its store (block allocation and medium). All other RAM state of the FTL is dropped.
-    pub fn into_store(self) -> FlashPageStore<N> {
+    pub fn into_store(self) -> FlashPageStore {
         self.store
     }
 
@@ -546,8 +551,8 @@ fn require_nvram_map_options(parts: &Parts, spare_bytes: u32) -> Result<()> {
 
 /// Returns the fingerprint of the content of `unit`, a physical page or a member of a compressed chunk.
 #[inline]
-pub(crate) fn stored_fingerprint<N: Nand>(
-    store: &FlashPageStore<N>,
+pub(crate) fn stored_fingerprint(
+    store: &FlashPageStore,
     compression: Option<&CompressionState>,
     unit: StoredUnit,
 ) -> Fingerprint {

@@ -10,7 +10,7 @@ use crate::mapping::{AnyMapping, DemandPagedMap, RamMap};
 use crate::nand::Nand;
 use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, load_into_cpu_cache};
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Prefetches into the CPU cache the entries of map, page validity and content tables that host writes to the
     /// logical pages `upcoming` will need. `fingerprints` are those of the contents to be written; empty if unknown.
     #[inline]

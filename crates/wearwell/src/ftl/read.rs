@@ -6,10 +6,9 @@ use crate::data::Fingerprint;
 use crate::error::{Error, Result};
 use crate::ftl::{Ftl, stored_fingerprint};
 use crate::mapping::{AnyMapping, Mapping};
-use crate::nand::Nand;
 use crate::operation::Cause;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Reads one logical page. Returns `false` if the page was never written or is trimmed; the page then reads as
     /// zeros. `into` is one page long, or empty if the caller does not need the bytes; it is filled only if the medium
     /// keeps bytes.

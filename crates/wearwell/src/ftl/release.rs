@@ -7,10 +7,9 @@ use crate::address::{Lpn, Ppn, StoredUnit, is_flash_page};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, IdentifiedInvalidPage, Mapping};
-use crate::nand::Nand;
 use crate::validity::ValidityStore;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Maps `lpn` to `place`, a physical page or member of a compressed chunk; `None` unmaps `lpn`. Returns the place
     /// to which `lpn` was mapped before.
     #[inline]

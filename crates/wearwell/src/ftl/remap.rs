@@ -6,9 +6,8 @@ use crate::data::{Content, Fingerprint};
 use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::mapping::Mapping;
-use crate::nand::Nand;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Maps logical page `target` to the content of `source`; [`RemapMode::Relocate`] then deallocates `source`. This
     /// is a bind without a program if the design shares pages and can record the bind, otherwise a write.
     ///

@@ -21,7 +21,6 @@ use crate::address::{Lpn, Ppn, RemapMode, StoredUnit};
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
-use crate::nand::Nand;
 use crate::sharing::counts::MAX_REFERRERS;
 use crate::sharing::reverse_map::{RemapCommand, ReverseMapEntry};
 
@@ -57,7 +56,7 @@ impl RemapRanges {
     }
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Maps `pages` logical pages, beginning with `target`, to the contents of as many logical pages, beginning with
     /// `source`. Overlapping ranges behave as if the source range had been copied to a buffer first.
     /// [`RemapMode::Relocate`] deallocates the source pages that are not also target pages. The command is atomic if

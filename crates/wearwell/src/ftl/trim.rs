@@ -8,7 +8,7 @@ use crate::ftl::Ftl;
 use crate::mapping::Mapping;
 use crate::nand::Nand;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Deallocates one logical page, which then reads as zeros. Recycling can still reuse the content of its physical
     /// page until the block is erased.
     ///

@@ -9,11 +9,10 @@ use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
 use crate::ftl::{Ftl, stored_fingerprint};
 use crate::mapping::Mapping;
-use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::Stream;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Retries `step` while it returns [`Error::Full`] and a program failed in between: the failure used up the
     /// reserved block, and GC may free another. Terminates because every failed program closes a block for good. `step`
     /// must change nothing when it returns `Full`.

@@ -24,7 +24,7 @@ use crate::sharing::reverse_map::ReverseMap;
 use crate::store::{BlockState, ContentRecordKey, GC_RESERVE_BLOCKS, PagesToCopy, Stream};
 use crate::validity::ValidityStore;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Collects one victim in the background (idle time), in the first pool with fewer free blocks than
     /// [`GcOptions::background_gc_below_free_blocks`](crate::gc::GcOptions::background_gc_below_free_blocks). Returns
     /// `false` if no pool has so few, or if GC can free no page. Afterwards makes room for deferred writes of metadata.

@@ -87,7 +87,7 @@ pub(crate) struct DualPool {
 impl DualPool {
     /// Creates the hot and cold pools of dual-pool wear leveling. At first, every second block of each set of planes is
     /// in the hot pool.
-    pub(crate) fn new<N: Nand>(store: &FlashPageStore<N>, threshold: u32) -> Self {
+    pub(crate) fn new(store: &FlashPageStore, threshold: u32) -> Self {
         let (blocks, pools) = (store.blocks().len(), store.allocation_pools());
         let entry = |block: BlockId| BlockWear {
             erases: store.nand().erase_count(block),
@@ -134,7 +134,7 @@ impl DualPool {
 
     /// Counts an erase of `block`, and applies the two resize rules of dual-pool wear leveling to the hot and the cold
     /// pool of its set of planes. A retired block is removed from its pool.
-    pub(crate) fn count_erase<N: Nand>(&mut self, store: &FlashPageStore<N>, block: BlockId) {
+    pub(crate) fn count_erase(&mut self, store: &FlashPageStore, block: BlockId) {
         self.remove(block);
         if store.blocks().state(block) == BlockState::Retired {
             return;
@@ -175,11 +175,7 @@ impl DualPool {
 
     /// Returns the cold block whose data a dirty swap moves to the block `worn`, which was just erased; `None` if no
     /// swap is due. Removes retired blocks that it finds from the cold pool.
-    pub(crate) fn choose_swap_block<N: Nand>(
-        &mut self,
-        store: &FlashPageStore<N>,
-        worn: BlockId,
-    ) -> Option<BlockId> {
+    pub(crate) fn choose_swap_block(&mut self, store: &FlashPageStore, worn: BlockId) -> Option<BlockId> {
         let BlockWear { erases, is_in_hot_pool, .. } = self.wear_of_block[worn.index()];
         if !is_in_hot_pool || store.blocks().state(worn) != BlockState::Free {
             return None;

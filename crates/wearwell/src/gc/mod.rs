@@ -182,9 +182,9 @@ impl GarbageCollector {
 
     /// Counts the erase of `block` for dual-pool wear leveling. Returns the cold block whose data must be moved to
     /// `block`; `None` if no swap is due.
-    pub(crate) fn count_erase_and_choose_swap_block<N: Nand>(
+    pub(crate) fn count_erase_and_choose_swap_block(
         &mut self,
-        store: &FlashPageStore<N>,
+        store: &FlashPageStore,
         block: BlockId,
     ) -> Option<BlockId> {
         let threshold = self.options.wear.dual_pool_gap_erases;
@@ -198,7 +198,7 @@ impl GarbageCollector {
 
     /// Records for dual-pool wear leveling that the data of block `cold` were moved to block `worn` and `cold` was
     /// erased.
-    pub(crate) fn record_swap<N: Nand>(&mut self, store: &FlashPageStore<N>, worn: BlockId, cold: BlockId) {
+    pub(crate) fn record_swap(&mut self, store: &FlashPageStore, worn: BlockId, cold: BlockId) {
         let pools = self.dual_pool.as_mut().expect("the swap was due");
         pools.count_erase(store, cold);
         pools.record_swap(worn, cold);
@@ -207,9 +207,9 @@ impl GarbageCollector {
     /// Returns the block of `pool` (set of planes) that static wear leveling requires to be moved; `None` if there is
     /// none. With a table of erase counts in RAM, the blocks are searched only once in N + 1 calls for any pool, where N
     /// is 1/32 of the pool's blocks.
-    pub(crate) fn find_block_to_move_for_wear<N: Nand>(
+    pub(crate) fn find_block_to_move_for_wear(
         &mut self,
-        store: &mut FlashPageStore<N>,
+        store: &mut FlashPageStore,
         pool: u32,
     ) -> Option<BlockId> {
         let WearOptions { static_gap_erases, scans_erase_counts: scan, .. } = self.options.wear;

@@ -22,7 +22,7 @@ use crate::operation::Cause;
 use crate::sharing::reverse_map::{EntryLiveness, ReverseMapEntry};
 use crate::store::{ContentRecordKey, Stream};
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Loads the reverse-map entries of the victim `block`, and returns whether GC can empty the block by appending at
     /// most `most_pages` pages. Always true if one copy per valid page is enough. May compact the reverse map.
     ///

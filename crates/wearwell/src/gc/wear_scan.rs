@@ -40,9 +40,9 @@ impl WearScan {
     /// each block. A block in use costs one read of a spare area. Returns a closed block of `pool` (set of planes)
     /// whose erase count is lower by more than `gap_erases` than the maximum that the scan has found in its current and
     /// its last round; `None` if there is none.
-    pub(crate) fn scan_for_block_to_move<N: Nand>(
+    pub(crate) fn scan_for_block_to_move(
         &mut self,
-        store: &mut FlashPageStore<N>,
+        store: &mut FlashPageStore,
         pool: u32,
         gap_erases: u32,
     ) -> Option<BlockId> {
@@ -61,7 +61,7 @@ impl WearScan {
 
     /// Reads the erase count of the next block. Marks the block to be moved if this count is lower by more than `gap`
     /// than the highest erase count found in the current and the last round of the scan over all blocks.
-    fn scan_next_block<N: Nand>(&mut self, store: &mut FlashPageStore<N>, gap: u32) {
+    fn scan_next_block(&mut self, store: &mut FlashPageStore, gap: u32) {
         let block = BlockId(self.next_block);
         self.next_block += 1;
         if self.next_block == store.blocks().len() {

@@ -234,8 +234,8 @@ impl DemandPagedMap {
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
-    pub(crate) fn with_nvram<N: Nand>(
-        io: &FlashPageStore<N>,
+    pub(crate) fn with_nvram(
+        io: &FlashPageStore,
         logical_pages: u32,
         options: DemandPagedMapOptions,
         first_nvram_word: usize,
@@ -298,8 +298,8 @@ impl DemandPagedMap {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub(crate) fn read_program_sequence_before_all_dirty_entries<N: Nand>(
-        io: &mut FlashPageStore<N>,
+    pub(crate) fn read_program_sequence_before_all_dirty_entries(
+        io: &mut FlashPageStore,
         version: Ppn,
     ) -> Result<u64> {
         let mut page = vec![0; io.geometry().page_bytes as usize + SPARE_SEQUENCE_BYTES];
@@ -316,9 +316,9 @@ impl DemandPagedMap {
     /// Writes translation page `id`, whose entries are loaded. If the map makes checkpoints, the spare area of the page
     /// gets a sequence number: the map entries that are still dirty in the cache after this write were all changed by
     /// programs with higher numbers.
-    fn write_loaded_translation_page<N: Nand>(
+    fn write_loaded_translation_page(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         id: u32,
         cause: Cause,
     ) -> Result<()> {
@@ -363,7 +363,7 @@ impl DemandPagedMap {
     ///
     /// # Errors
     /// [`Error::Damaged`] for a word with an impossible logical page, or with a logical page that another word has.
-    pub(crate) fn reload_dirty_entries<N: Nand>(&mut self, io: &FlashPageStore<N>) -> Result<()> {
+    pub(crate) fn reload_dirty_entries(&mut self, io: &FlashPageStore) -> Result<()> {
         let logical_pages = self.logical_pages();
         let Some(in_nvram) = &mut self.dirty_entries_in_nvram else {
             unreachable!("only what is in NVRAM is reloaded")
@@ -391,7 +391,7 @@ impl DemandPagedMap {
     }
 
     /// Checks that the map entries in NVRAM are exactly the dirty entries of the cache. For audits.
-    pub(crate) fn check_nvram<N: Nand>(&self, io: &FlashPageStore<N>) -> std::result::Result<(), String> {
+    pub(crate) fn check_nvram(&self, io: &FlashPageStore) -> std::result::Result<(), String> {
         let Some(in_nvram) = &self.dirty_entries_in_nvram else { return Ok(()) };
         let dirty = (0..self.table.translation_pages()).flat_map(|id| self.cache.dirty_slots_of_page(id));
         for slot in dirty {
@@ -415,9 +415,9 @@ impl DemandPagedMap {
 
     /// Stores the new location `unit` of the map entry in cache slot `slot` in NVRAM, if dirty entries are kept there.
     /// Must be called before RAM is changed, so that this store is the commit point of the change.
-    fn store_entry_in_nvram<N: Nand>(
+    fn store_entry_in_nvram(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         slot: CacheSlot,
         unit: StoredUnit,
     ) -> Result<()> {
@@ -520,11 +520,7 @@ impl DemandPagedMap {
 
     /// Writes translation page `id` once more with its present content on flash, under a new sequence number. Dirty
     /// cached entries of the page are not included and stay dirty.
-    pub(crate) fn rewrite_translation_page<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        id: u32,
-    ) -> Result<()> {
+    pub(crate) fn rewrite_translation_page(&mut self, io: &mut FlashPageStore, id: u32) -> Result<()> {
         if id >= self.table.translation_pages() {
             return Ok(());
         }
@@ -561,7 +557,7 @@ impl DemandPagedMap {
 
     /// Writes all translation pages of the L2P map that was built in RAM with
     /// [`DemandPagedMap::set_entry_of_initial_drive_state`].
-    pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    pub(crate) fn finish_construction(&mut self, io: &mut FlashPageStore) -> Result<()> {
         let Some(mut map) = self.initial_state_map.take() else { return Ok(()) };
         for id in 0..self.table.translation_pages() {
             let lpns = self.table.lpn_range_of(id);
@@ -584,7 +580,7 @@ impl DemandPagedMap {
 
     /// Returns the cache slot of the map entry of `lpn`, which becomes the most recently used one. On a miss, reads the
     /// entry from its translation page.
-    fn find_or_fetch_entry<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn) -> Result<CacheSlot> {
+    fn find_or_fetch_entry(&mut self, io: &mut FlashPageStore, lpn: Lpn) -> Result<CacheSlot> {
         if let Some(slot) = self.cache.find_slot(lpn) {
             self.counts.hits += 1;
             self.cache.touch(slot);
@@ -603,7 +599,7 @@ impl DemandPagedMap {
     }
 
     /// Reads the map entry of `lpn` from its translation page on flash, without caching it.
-    fn read_entry_from_flash<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn) -> Result<StoredUnit> {
+    fn read_entry_from_flash(&mut self, io: &mut FlashPageStore, lpn: Lpn) -> Result<StoredUnit> {
         let id = self.cache.translation_page_of(lpn);
         self.table.load_entries(io, id, std::iter::once(lpn), Cause::Translation)?;
         Ok(self.table.loaded_entry(0))
@@ -612,7 +608,7 @@ impl DemandPagedMap {
     /// Evicts the least recently used map entry from the cache. If the entry is dirty, its translation page is written
     /// first. Returns whether it was dirty.
     #[inline]
-    fn evict_entry<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn evict_entry(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         if self.cache.is_eviction_prefetch_due() {
             self.prefetch_entries_to_evict(io);
         }
@@ -630,7 +626,7 @@ impl DemandPagedMap {
     /// Evicts least recently used map entries until the cache is within its capacity or a dirty entry was evicted.
     /// Returns whether a dirty entry was evicted.
     #[inline]
-    fn evict_excess_until_page_written<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn evict_excess_until_page_written(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         while self.cache.len() > self.options.cache_entries as usize {
             if self.evict_entry(io)? {
                 return Ok(true);
@@ -642,12 +638,7 @@ impl DemandPagedMap {
     /// Writes translation page `id` with all its dirty entries, which are clean afterwards. Compares the entries with
     /// the old version of the page, and adds the invalid pages that it finds to the list of pages to be reported to the
     /// FTL.
-    fn synchronise_translation_page<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        id: u32,
-        cause: Cause,
-    ) -> Result<()> {
+    fn synchronise_translation_page(&mut self, io: &mut FlashPageStore, id: u32, cause: Cause) -> Result<()> {
         if self.dirty_entries_in_nvram.is_some() {
             // The records of bound entries follow NVRAM, which must not lag behind the page.
             self.store_gc_moves_in_nvram(io)?;
@@ -695,11 +686,7 @@ impl DemandPagedMap {
     /// Records in NVRAM those entries that were just written to translation page `id` and whose logical page was mapped
     /// without a program. Must be called before the dirty entries of the page are removed from NVRAM, so that NVRAM has
     /// each of these entries at any time.
-    fn record_entries_mapped_without_program<N: Nand>(
-        &self,
-        io: &mut FlashPageStore<N>,
-        id: u32,
-    ) -> Result<()> {
+    fn record_entries_mapped_without_program(&self, io: &mut FlashPageStore, id: u32) -> Result<()> {
         if !self.marks_entries_mapped_without_program {
             return Ok(());
         }
@@ -714,9 +701,9 @@ impl DemandPagedMap {
 
     /// Writes the translation page with the smallest number, not less than `first`, that has dirty entries. Returns its
     /// number, or `None` if there is no such page.
-    pub(super) fn synchronise_next_dirty_page<N: Nand>(
+    pub(super) fn synchronise_next_dirty_page(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         first: u32,
     ) -> Result<Option<u32>> {
         let has_dirty = |id: &u32| self.cache.dirty_slots_of_page(*id).next().is_some();
@@ -728,9 +715,9 @@ impl DemandPagedMap {
     /// ([`crate::tables::prefetch`]). Returns the present location of each of `lpns`, [`StoredUnit::NONE`] if it is
     /// unmapped. The result is empty if updates need no old location: for a lazy map, which reads the table only at
     /// evictions, and during the construction of the initial state.
-    pub(crate) fn prefetch_entries_for_updates<N: Nand>(
+    pub(crate) fn prefetch_entries_for_updates(
         &self,
-        io: &FlashPageStore<N>,
+        io: &FlashPageStore,
         lpns: &[Lpn],
     ) -> ArrayVec<StoredUnit, HOST_WRITES_PER_PREFETCH> {
         if let Some(map) = &self.initial_state_map {
@@ -770,7 +757,7 @@ impl DemandPagedMap {
     /// ([`crate::tables::prefetch`]): these entries and the other dirty entries on their translation pages, the
     /// locations that flash has for all of them, and the valid counts of the blocks of these locations.
     #[inline(never)]
-    fn prefetch_entries_to_evict<N: Nand>(&mut self, io: &FlashPageStore<N>) {
+    fn prefetch_entries_to_evict(&mut self, io: &FlashPageStore) {
         let mut pages = ArrayVec::<_, TRANSLATION_PAGES_PER_PREFETCH>::new();
         let mut words = ArrayVec::<_, { 4 * TRANSLATION_PAGES_PER_PREFETCH }>::new();
         for id in self.cache.prefetch_eviction_candidates(EVICTIONS_PER_PREFETCH) {
@@ -856,7 +843,7 @@ impl DemandPagedMap {
     /// Writes one translation page if a checkpoint of the map (early write of entries that are dirty for long) is due,
     /// or if changes that are not on flash exceed a bound. Returns `false` if none was written.
     #[cold]
-    fn write_due_translation_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn write_due_translation_page(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         if self.is_checkpoint_due() && self.checkpoint_step(io)? {
             return Ok(true);
         }
@@ -873,7 +860,7 @@ impl DemandPagedMap {
     /// Writes one translation page that has an entry dirty since before the last checkpoint of the map. If there is no
     /// such page, ends the checkpoint: sets the mark that separates the changes so far from later ones, and returns
     /// `false`.
-    fn checkpoint_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn checkpoint_step(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         self.is_in_checkpoint = true;
         // If nothing was written since the last checkpoint, write one page, so that the newest note is at most two
         // checkpoints old.
@@ -907,22 +894,18 @@ impl DemandPagedMap {
 
 /// Returns whether the spare area of the data page at `page` still names `lpn` as owner. If not, the page was erased
 /// and reused since it was reported as invalid.
-pub(crate) fn is_owner_in_oob<N: Nand>(io: &mut FlashPageStore<N>, page: Ppn, lpn: Lpn) -> Result<bool> {
+pub(crate) fn is_owner_in_oob(io: &mut FlashPageStore, page: Ppn, lpn: Lpn) -> Result<bool> {
     let found = io.read_spare_if_readable(page, Cause::Translation)?;
     Ok(found.is_some_and(|oob| oob.kind == PageKind::Data && oob.owner == lpn.0))
 }
 
 impl Mapping for DemandPagedMap {
-    fn lookup<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn) -> Result<Option<StoredUnit>> {
+    fn lookup(&mut self, io: &mut FlashPageStore, lpn: Lpn) -> Result<Option<StoredUnit>> {
         let slot = self.find_or_fetch_entry(io, lpn)?;
         Ok(self.unit_named_by_map_entry(self.cache.entry(slot).unit).to_option())
     }
 
-    fn lookup_without_caching<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        lpn: Lpn,
-    ) -> Result<Option<StoredUnit>> {
+    fn lookup_without_caching(&mut self, io: &mut FlashPageStore, lpn: Lpn) -> Result<Option<StoredUnit>> {
         if let Some(unit) = self.cached_unit(lpn) {
             return Ok(unit.to_option());
         }
@@ -930,9 +913,9 @@ impl Mapping for DemandPagedMap {
         Ok(self.unit_named_by_map_entry(entry).to_option())
     }
 
-    fn update<N: Nand>(
+    fn update(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         lpn: Lpn,
         new: Option<StoredUnit>,
     ) -> Result<Option<StoredUnit>> {
@@ -967,9 +950,9 @@ impl Mapping for DemandPagedMap {
     /// write puts all dirty entries of the translation page, also those outside the range, into the table: a recovery
     /// that compares successive versions of the page then finds every replaced location. The second write removes the
     /// deallocated entries.
-    fn trim_in_one_translation_page<N: Nand>(
+    fn trim_in_one_translation_page(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         first: Lpn,
         last: Lpn,
     ) -> Result<Option<Lpn>> {
@@ -1016,7 +999,7 @@ impl Mapping for DemandPagedMap {
         }
     }
 
-    fn store_gc_moves_in_nvram<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    fn store_gc_moves_in_nvram(&mut self, io: &mut FlashPageStore) -> Result<()> {
         let Self { dirty_entries_in_nvram: Some(in_nvram), cache, .. } = self else { return Ok(()) };
         while let Some(&(moved_lpn, slot)) = in_nvram.moved_entries.last() {
             // An entry that is clean again, or was evicted, is on flash. The slot of an evicted one is free (clean) or
@@ -1069,7 +1052,7 @@ impl Mapping for DemandPagedMap {
     }
 
     #[inline]
-    fn execute_next_deferred_map_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn execute_next_deferred_map_write(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         if self.is_early_translation_write_due() && self.write_due_translation_page(io)? {
             return Ok(true);
         }
@@ -1080,7 +1063,7 @@ impl Mapping for DemandPagedMap {
         self.cache.has_dirty_entries() || self.table.has_dirty_directory_node()
     }
 
-    fn write_back_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn write_back_step(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         io.flash_ops.record_metadata_reason(MetadataWriteReason::WriteBack);
         match self.cache.find_first_dirty_translation_page() {
             Some(id) => self.synchronise_translation_page(io, id, Cause::Translation).map(|()| true),

@@ -36,7 +36,6 @@ use crate::address::{Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
 use crate::events::MetadataWriteReason;
-use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{FlashPageStore, Stream};
 
@@ -189,7 +188,7 @@ impl Journal {
 
     /// Writes the oldest buffered records of map changes to a new journal page, as many as fit. `first_id` is the
     /// metadata page number of the journal's first page.
-    fn write_journal_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>, first_id: u32) -> Result<()> {
+    fn write_journal_page(&mut self, io: &mut FlashPageStore, first_id: u32) -> Result<()> {
         let written = self.buffered_records.len().min(self.records_per_page());
         let slot = self.page_slot_of(self.next_page_serial);
         let page = self.encode_journal_page(&self.buffered_records[..written]);
@@ -227,7 +226,7 @@ impl Journal {
 
     /// Ends a merge of the map's journal after all its translation pages are written: discards the journal pages before
     /// `end` and sets the horizon (the first serial number not merged) to `end`.
-    fn finish_merge<N: Nand>(&mut self, io: &mut FlashPageStore<N>, end: u64) {
+    fn finish_merge(&mut self, io: &mut FlashPageStore, end: u64) {
         for serial in self.first_unmerged_page_serial..end {
             let slot = self.page_slot_of(serial);
             io.count_metadata_page_invalid(std::mem::replace(&mut self.page_ppns[slot], Ppn::NONE));
@@ -241,9 +240,9 @@ impl Journal {
     /// `found_journal_pages` has the PPN of each page by serial number modulo length. `newest_journal_page` is the
     /// journal page that was written last; the horizon in it (the first serial number not merged) tells which pages are
     /// live.
-    fn restore_live_pages<N: Nand>(
+    fn restore_live_pages(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         found_journal_pages: &[Ppn],
         newest_journal_page: Ppn,
     ) -> Result<Vec<MapChangeRecord>> {
@@ -344,9 +343,9 @@ impl JournalledMap {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub(crate) fn read_journal_for_replay<N: Nand>(
+    pub(crate) fn read_journal_for_replay(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         found_journal_pages: &[Ppn],
     ) -> Result<Vec<(Lpn, StoredUnit)>> {
         let mut newest = None;
@@ -376,7 +375,7 @@ impl JournalledMap {
 
     /// Writes the next translation page of a merge of the map's journal. If none with dirty entries is left, ends the
     /// merge and returns `false`.
-    fn merge_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>, merge: MergeProgress) -> Result<bool> {
+    fn merge_step(&mut self, io: &mut FlashPageStore, merge: MergeProgress) -> Result<bool> {
         io.flash_ops.record_metadata_reason(MetadataWriteReason::JournalMerge);
         if let Some(id) =
             self.demand_paged_map.synchronise_next_dirty_page(io, merge.next_translation_page)?
@@ -391,21 +390,17 @@ impl JournalledMap {
 }
 
 impl Mapping for JournalledMap {
-    fn lookup<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn) -> Result<Option<StoredUnit>> {
+    fn lookup(&mut self, io: &mut FlashPageStore, lpn: Lpn) -> Result<Option<StoredUnit>> {
         self.demand_paged_map.lookup(io, lpn)
     }
 
-    fn lookup_without_caching<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        lpn: Lpn,
-    ) -> Result<Option<StoredUnit>> {
+    fn lookup_without_caching(&mut self, io: &mut FlashPageStore, lpn: Lpn) -> Result<Option<StoredUnit>> {
         self.demand_paged_map.lookup_without_caching(io, lpn)
     }
 
-    fn update<N: Nand>(
+    fn update(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         lpn: Lpn,
         new: Option<StoredUnit>,
     ) -> Result<Option<StoredUnit>> {
@@ -437,7 +432,7 @@ impl Mapping for JournalledMap {
         }
     }
 
-    fn execute_next_deferred_map_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn execute_next_deferred_map_write(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         if let Some(merge) = self.journal.due_merge()
             && self.merge_step(io, merge)?
         {
@@ -454,7 +449,7 @@ impl Mapping for JournalledMap {
         self.journal.has_unwritten_changes()
     }
 
-    fn write_back_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn write_back_step(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         if !self.journal.has_unwritten_changes() {
             return Ok(false);
         }

@@ -27,7 +27,6 @@ pub use translation_table::DirectoryLocation;
 
 use crate::address::{Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::error::Result;
-use crate::nand::Nand;
 use crate::store::FlashPageStore;
 
 /// Logical-to-physical map (L2P) of a device.
@@ -37,27 +36,23 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn lookup<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn) -> Result<Option<StoredUnit>>;
+    fn lookup(&mut self, io: &mut FlashPageStore, lpn: Lpn) -> Result<Option<StoredUnit>>;
 
     /// Returns the location of `lpn`, `None` if it is unmapped. Unlike [`Mapping::lookup`], writes no flash page and
     /// caches no entry, so it also works on a device that is full.
     ///
     /// # Errors
     /// Any error of the flash.
-    fn lookup_without_caching<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        lpn: Lpn,
-    ) -> Result<Option<StoredUnit>>;
+    fn lookup_without_caching(&mut self, io: &mut FlashPageStore, lpn: Lpn) -> Result<Option<StoredUnit>>;
 
     /// Maps `lpn` to the location `new` (`None` deallocates it) and returns the old location. A lazy map
     /// ([`Mapping::identifies_invalid_pages_late`]) may not know the old location yet; it returns `None` then.
     ///
     /// # Errors
     /// Any error of the flash; the mapping is unchanged then.
-    fn update<N: Nand>(
+    fn update(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         lpn: Lpn,
         new: Option<StoredUnit>,
     ) -> Result<Option<StoredUnit>>;
@@ -75,9 +70,9 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn trim_in_one_translation_page<N: Nand>(
+    fn trim_in_one_translation_page(
         &mut self,
-        _: &mut FlashPageStore<N>,
+        _: &mut FlashPageStore,
         _: Lpn,
         last: Lpn,
     ) -> Result<Option<Lpn>> {
@@ -112,7 +107,7 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Power loss.
-    fn store_gc_moves_in_nvram<N: Nand>(&mut self, _: &mut FlashPageStore<N>) -> Result<()> {
+    fn store_gc_moves_in_nvram(&mut self, _: &mut FlashPageStore) -> Result<()> {
         Ok(())
     }
 
@@ -138,7 +133,7 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn execute_next_deferred_map_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool>;
+    fn execute_next_deferred_map_write(&mut self, io: &mut FlashPageStore) -> Result<bool>;
 
     /// Returns whether any change of the L2P map exists only in RAM. O(metadata pages) at worst.
     fn has_unwritten_changes(&self) -> bool;
@@ -148,7 +143,7 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn write_back_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool>;
+    fn write_back_step(&mut self, io: &mut FlashPageStore) -> Result<bool>;
 
     /// Returns the maximum number of metadata pages that one lookup, update or
     /// [`Mapping::execute_next_deferred_map_write`] of the L2P map may append.
@@ -220,20 +215,16 @@ impl AnyMapping {
 
 impl Mapping for AnyMapping {
     #[inline]
-    fn lookup<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn) -> Result<Option<StoredUnit>> {
+    fn lookup(&mut self, io: &mut FlashPageStore, lpn: Lpn) -> Result<Option<StoredUnit>> {
         delegate!(self, m => m.lookup(io, lpn))
     }
-    fn lookup_without_caching<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        lpn: Lpn,
-    ) -> Result<Option<StoredUnit>> {
+    fn lookup_without_caching(&mut self, io: &mut FlashPageStore, lpn: Lpn) -> Result<Option<StoredUnit>> {
         delegate!(self, m => m.lookup_without_caching(io, lpn))
     }
     #[inline]
-    fn update<N: Nand>(
+    fn update(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         lpn: Lpn,
         new: Option<StoredUnit>,
     ) -> Result<Option<StoredUnit>> {
@@ -247,7 +238,7 @@ impl Mapping for AnyMapping {
         delegate!(self, m => m.record_gc_moves(lpns, new));
     }
     #[inline]
-    fn store_gc_moves_in_nvram<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    fn store_gc_moves_in_nvram(&mut self, io: &mut FlashPageStore) -> Result<()> {
         delegate!(self, m => m.store_gc_moves_in_nvram(io))
     }
     #[inline]
@@ -261,9 +252,9 @@ impl Mapping for AnyMapping {
     fn identifies_invalid_pages_late(&self) -> bool {
         delegate!(self, m => m.identifies_invalid_pages_late())
     }
-    fn trim_in_one_translation_page<N: Nand>(
+    fn trim_in_one_translation_page(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         first: Lpn,
         last: Lpn,
     ) -> Result<Option<Lpn>> {
@@ -283,13 +274,13 @@ impl Mapping for AnyMapping {
         delegate!(self, m => m.record_metadata_page_move(id, new));
     }
     #[inline]
-    fn execute_next_deferred_map_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn execute_next_deferred_map_write(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         delegate!(self, m => m.execute_next_deferred_map_write(io))
     }
     fn has_unwritten_changes(&self) -> bool {
         delegate!(self, m => m.has_unwritten_changes())
     }
-    fn write_back_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn write_back_step(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         delegate!(self, m => m.write_back_step(io))
     }
     #[inline]

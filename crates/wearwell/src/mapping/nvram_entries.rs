@@ -18,7 +18,7 @@ use super::DemandPagedMapOptions;
 use super::entry_cache::{CacheSlot, NO_NVRAM_WORD, NvramWordNumber};
 use crate::address::{Lpn, StoredUnit};
 use crate::error::{Error, Result};
-use crate::nand::{Geometry, Nand};
+use crate::nand::Geometry;
 use crate::store::FlashPageStore;
 
 /// Returns the number of NVRAM words (8 bytes each) reserved for the map entries that GC makes dirty when it moves
@@ -62,8 +62,8 @@ impl NvramEntries {
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
-    pub(super) fn new<N: Nand>(
-        io: &FlashPageStore<N>,
+    pub(super) fn new(
+        io: &FlashPageStore,
         first_nvram_word: usize,
         word_count: u64,
         logical_pages: u32,
@@ -96,10 +96,10 @@ impl NvramEntries {
 
     /// Returns the content of all NVRAM words for dirty map entries, as (number of the word, entry); the entry is
     /// `None` for a free word.
-    pub(super) fn entries_by_word<'a, N: Nand>(
+    pub(super) fn entries_by_word<'a>(
         &self,
-        io: &'a FlashPageStore<N>,
-    ) -> impl Iterator<Item = (NvramWordNumber, Option<(Lpn, StoredUnit)>)> + use<'a, N> {
+        io: &'a FlashPageStore,
+    ) -> impl Iterator<Item = (NvramWordNumber, Option<(Lpn, StoredUnit)>)> + use<'a> {
         let words =
             &io.nvram()[self.first_nvram_word..self.first_nvram_word + self.nvram_word_count as usize];
         (0..).zip(words.iter().map(|&word| decode_entry(word)))
@@ -118,9 +118,9 @@ impl NvramEntries {
     /// # Errors
     /// Power loss; [`Error::Full`] if no word is vacant.
     #[inline]
-    pub(super) fn store_entry<N: Nand>(
+    pub(super) fn store_entry(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         word_number: &mut NvramWordNumber,
         lpn: Lpn,
         unit: StoredUnit,
@@ -143,9 +143,9 @@ impl NvramEntries {
     /// # Errors
     /// Power loss.
     #[inline]
-    pub(super) fn clear_entry<N: Nand>(
+    pub(super) fn clear_entry(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         word_number: &mut NvramWordNumber,
     ) -> Result<()> {
         if *word_number == NO_NVRAM_WORD {
@@ -166,9 +166,9 @@ impl NvramEntries {
 
     /// Reads from NVRAM the dirty map entry in `word_number`, as (logical page, location); `None` if `word_number` is
     /// [`NO_NVRAM_WORD`] or free.
-    pub(super) fn entry_in_nvram<N: Nand>(
+    pub(super) fn entry_in_nvram(
         &self,
-        io: &FlashPageStore<N>,
+        io: &FlashPageStore,
         word_number: NvramWordNumber,
     ) -> Option<(Lpn, StoredUnit)> {
         match word_number {

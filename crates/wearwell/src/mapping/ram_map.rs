@@ -8,7 +8,6 @@
 use super::Mapping;
 use crate::address::{Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::error::{Error, Result};
-use crate::nand::Nand;
 use crate::store::FlashPageStore;
 use crate::tables::DenseTable;
 use crate::tables::prefetch::load_into_cpu_cache;
@@ -43,11 +42,7 @@ impl RamMap {
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
-    pub(crate) fn with_nvram_copy<N: Nand>(
-        io: &FlashPageStore<N>,
-        pages: u32,
-        first_nvram_word: usize,
-    ) -> Result<Self> {
+    pub(crate) fn with_nvram_copy(io: &FlashPageStore, pages: u32, first_nvram_word: usize) -> Result<Self> {
         let needed_words = first_nvram_word + pages as usize;
         if io.nvram().len() < needed_words {
             return Err(Error::of_small_nvram("the L2P map", needed_words as u64 * 8, io.nvram().len()));
@@ -63,9 +58,9 @@ impl RamMap {
     ///
     /// # Errors
     /// [`Error::Damaged`] if a word holds an impossible location.
-    pub(crate) fn reload_from_nvram<N: Nand>(
+    pub(crate) fn reload_from_nvram(
         &mut self,
-        io: &FlashPageStore<N>,
+        io: &FlashPageStore,
         is_place: impl Fn(StoredUnit) -> bool,
     ) -> Result<()> {
         let mirror = self.nvram_copy.as_mut().expect("only a mirrored table is reloaded");
@@ -89,9 +84,9 @@ impl RamMap {
     }
 
     /// Stores the location of `lpn` (`None` if it is unmapped) in the copy of the table in NVRAM, if there is one.
-    fn store_in_nvram_copy<N: Nand>(
+    fn store_in_nvram_copy(
         &self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         lpn: Lpn,
         place: Option<StoredUnit>,
     ) -> Result<()> {
@@ -132,22 +127,18 @@ impl RamMap {
 
 impl Mapping for RamMap {
     #[inline]
-    fn lookup<N: Nand>(&mut self, _: &mut FlashPageStore<N>, lpn: Lpn) -> Result<Option<StoredUnit>> {
+    fn lookup(&mut self, _: &mut FlashPageStore, lpn: Lpn) -> Result<Option<StoredUnit>> {
         Ok(self.get(lpn))
     }
 
-    fn lookup_without_caching<N: Nand>(
-        &mut self,
-        _: &mut FlashPageStore<N>,
-        lpn: Lpn,
-    ) -> Result<Option<StoredUnit>> {
+    fn lookup_without_caching(&mut self, _: &mut FlashPageStore, lpn: Lpn) -> Result<Option<StoredUnit>> {
         Ok(self.get(lpn))
     }
 
     #[inline]
-    fn update<N: Nand>(
+    fn update(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         lpn: Lpn,
         new: Option<StoredUnit>,
     ) -> Result<Option<StoredUnit>> {
@@ -173,7 +164,7 @@ impl Mapping for RamMap {
         }
     }
 
-    fn store_gc_moves_in_nvram<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    fn store_gc_moves_in_nvram(&mut self, io: &mut FlashPageStore) -> Result<()> {
         while let Some(&lpn) =
             self.nvram_copy.as_ref().and_then(|mirror| mirror.lpns_with_stale_nvram_word.last())
         {
@@ -197,7 +188,7 @@ impl Mapping for RamMap {
     }
 
     #[inline]
-    fn execute_next_deferred_map_write<N: Nand>(&mut self, _: &mut FlashPageStore<N>) -> Result<bool> {
+    fn execute_next_deferred_map_write(&mut self, _: &mut FlashPageStore) -> Result<bool> {
         Ok(false)
     }
 
@@ -205,7 +196,7 @@ impl Mapping for RamMap {
         false
     }
 
-    fn write_back_step<N: Nand>(&mut self, _: &mut FlashPageStore<N>) -> Result<bool> {
+    fn write_back_step(&mut self, _: &mut FlashPageStore) -> Result<bool> {
         Ok(false)
     }
 

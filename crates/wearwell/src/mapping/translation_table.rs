@@ -15,7 +15,7 @@
 use crate::address::{Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
-use crate::nand::{Nand, PageDataWord};
+use crate::nand::PageDataWord;
 use crate::operation::Cause;
 use crate::store::{FlashPageStore, Stream};
 use crate::tables::LruList;
@@ -140,9 +140,9 @@ impl TranslationTable {
     /// Reads translation page `id` and loads the map entries of `lpns`, which must all be on this page;
     /// [`TranslationTable::loaded_entry`] and [`TranslationTable::set_loaded_entry`] then access them. Entries of a
     /// page that was never written are unmapped.
-    pub(super) fn load_entries<N: Nand>(
+    pub(super) fn load_entries(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         id: u32,
         lpns: impl Iterator<Item = Lpn>,
         cause: Cause,
@@ -190,9 +190,9 @@ impl TranslationTable {
     /// Writes a new version of translation page `id`, the page from which entries were loaded last. The loaded entries
     /// are written as they are in RAM, all others unchanged. If `recovery_sequence_number` is `Some`, the number is
     /// stored in the spare area for recovery. The old version is retained if recovery needs it, otherwise discarded.
-    pub(super) fn write_translation_page<N: Nand>(
+    pub(super) fn write_translation_page(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         id: u32,
         recovery_sequence_number: Option<u64>,
         cause: Cause,
@@ -219,9 +219,9 @@ impl TranslationTable {
 
     /// Appends the first version of translation page `id`, which was never written before, and returns its PPN.
     #[cold]
-    fn append_first_page_version<N: Nand>(
+    fn append_first_page_version(
         &self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         id: u32,
         has_spare_sequence: bool,
         cause: Cause,
@@ -255,21 +255,16 @@ impl TranslationTable {
     /// Makes sure that RAM holds the directory node with the PPN of translation page `id`: if the node is not cached,
     /// reads it from flash.
     #[inline]
-    fn ensure_directory_node_cached<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        id: u32,
-        cause: Cause,
-    ) -> Result<()> {
+    fn ensure_directory_node_cached(&mut self, io: &mut FlashPageStore, id: u32, cause: Cause) -> Result<()> {
         if self.directory_tree.is_none() { Ok(()) } else { self.touch_or_fetch_directory_node(io, id, cause) }
     }
 
     /// Makes the directory node with the PPN of translation page `id` the most recently used one in the cache. If the
     /// node is not cached, evicts another one if needed, and reads the node from flash.
     #[cold]
-    fn touch_or_fetch_directory_node<N: Nand>(
+    fn touch_or_fetch_directory_node(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         id: u32,
         cause: Cause,
     ) -> Result<()> {
@@ -304,12 +299,7 @@ impl TranslationTable {
     }
 
     /// Writes the directory node `node` to flash if it was changed since it was last written.
-    fn write_directory_node<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        node: u32,
-        cause: Cause,
-    ) -> Result<()> {
+    fn write_directory_node(&mut self, io: &mut FlashPageStore, node: u32, cause: Cause) -> Result<()> {
         let Some(nodes) = &mut self.directory_tree else { return Ok(()) };
         if !nodes.is_node_dirty[node as usize] {
             return Ok(());
@@ -330,9 +320,9 @@ impl TranslationTable {
 
     /// Writes to flash one node of the directory of translation pages that was changed since it was last written;
     /// returns `false` if there is none.
-    pub(super) fn write_one_changed_directory_node<N: Nand>(
+    pub(super) fn write_one_changed_directory_node(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         cause: Cause,
     ) -> Result<bool> {
         let changed = self
@@ -399,12 +389,7 @@ impl TranslationTable {
 }
 
 /// Appends metadata page `id` of the map (a translation page or directory node) to flash and returns its PPN.
-fn append_metadata_page<N: Nand>(
-    io: &mut FlashPageStore<N>,
-    id: u32,
-    page: &[u8],
-    cause: Cause,
-) -> Result<Ppn> {
+fn append_metadata_page(io: &mut FlashPageStore, id: u32, page: &[u8], cause: Cause) -> Result<Ppn> {
     let pool = io.preferred_append_pool(Stream::Translation);
     io.append_page(Stream::Translation, pool, id, Content::Bytes(page), Fingerprint::default(), cause)
 }

@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{FaultInjectable, Nand, NandError, Oob, PageDataWord};
+use super::{AnyNand, FaultInjectable, Nand, NandError, Oob, PageDataWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
@@ -20,9 +20,9 @@ pub struct FaultProbabilities {
 
 /// Wrapper around a flash medium that makes programs and erases fail at random.
 #[derive(Clone, Debug)]
-pub struct FaultyNand<N> {
+pub struct FaultyNand {
     /// Flash medium that executes the operations which do not fail.
-    inner: N,
+    inner: AnyNand,
     /// Probabilities of failures, and the maximum number of failures.
     fault_probabilities: FaultProbabilities,
     /// Number of program and erase failures so far.
@@ -31,11 +31,16 @@ pub struct FaultyNand<N> {
     random: Xoshiro256PlusPlus,
 }
 
-impl<N: FaultInjectable> FaultyNand<N> {
+impl FaultyNand {
     /// Wraps the flash medium `inner`; its failures follow `fault_probabilities` and are drawn with the random seed
     /// `seed`.
-    pub fn new(inner: N, fault_probabilities: FaultProbabilities, seed: u64) -> Self {
-        Self { inner, fault_probabilities, failure_count: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
+    pub fn new(inner: impl Into<AnyNand>, fault_probabilities: FaultProbabilities, seed: u64) -> Self {
+        Self {
+            inner: inner.into(),
+            fault_probabilities,
+            failure_count: 0,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+        }
     }
 
     /// Returns the number of program and erase failures so far.
@@ -44,12 +49,12 @@ impl<N: FaultInjectable> FaultyNand<N> {
     }
 
     /// Returns a reference to the wrapped flash medium, for queries that only its type offers.
-    pub fn inner(&self) -> &N {
+    pub fn inner(&self) -> &AnyNand {
         &self.inner
     }
 
     /// Returns the wrapped flash medium.
-    pub fn into_inner(self) -> N {
+    pub fn into_inner(self) -> AnyNand {
         self.inner
     }
 
@@ -66,7 +71,7 @@ impl<N: FaultInjectable> FaultyNand<N> {
     fn program_or_fail(
         &mut self,
         ppn: Ppn,
-        program: impl FnOnce(&mut N) -> Result<(), NandError>,
+        program: impl FnOnce(&mut AnyNand) -> Result<(), NandError>,
     ) -> Result<(), NandError> {
         if self.draw_failure(self.fault_probabilities.program_failure_probability) {
             self.inner.tear_program(ppn);
@@ -76,7 +81,7 @@ impl<N: FaultInjectable> FaultyNand<N> {
     }
 }
 
-impl<N: FaultInjectable> Nand for FaultyNand<N> {
+impl Nand for FaultyNand {
     delegate_queries!(self => self.inner);
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
@@ -125,7 +130,7 @@ impl<N: FaultInjectable> Nand for FaultyNand<N> {
     }
 }
 
-impl<N: FaultInjectable> FaultInjectable for FaultyNand<N> {
+impl FaultInjectable for FaultyNand {
     fn tear_program(&mut self, ppn: Ppn) {
         self.inner.tear_program(ppn);
     }

@@ -18,7 +18,8 @@
 //! power is lost for both at the same moment, and a test that cuts power has to count the operations of both in one
 //! order.
 //!
-//! Wrappers ([`FaultyNand`], [`PowerCutNand`], [`RecordingNand`]) add faults, cuts and a log around any medium.
+//! The engine runs on an [`AnyNand`]. Wrappers ([`FaultyNand`], [`PowerCutNand`], [`RecordingNand`]) add faults, cuts and
+//! a log around any medium.
 
 /// The methods of [`Nand`] that every wrapper passes to the inner medium unchanged: queries and state changes that are
 /// not flash operations.
@@ -81,7 +82,7 @@ macro_rules! delegate_queries {
     };
 }
 
-mod boxed;
+mod any;
 mod faulty;
 mod frames;
 mod geometry;
@@ -93,6 +94,7 @@ mod recording;
 mod sequence_numbers;
 mod sim;
 
+pub use any::{AnyNand, BoxedNand};
 pub use faulty::{FaultProbabilities, FaultyNand};
 pub use geometry::{FlashTiming, Geometry, GeometryError, PLANES_MAX};
 pub use power_cut::{CutOutcome, PowerCutNand};

@@ -4,7 +4,7 @@
 //! flash holds. From then on every operation returns [`NandError::PowerLost`] until [`PowerCutNand::restore_power`].
 //! Running a scenario with a cut at operation 0, 1, 2, ... visits every state that a loss of power can leave.
 
-use super::{FaultInjectable, Nand, NandError, Oob, PageDataWord};
+use super::{AnyNand, FaultInjectable, Nand, NandError, Oob, PageDataWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
@@ -28,9 +28,9 @@ impl CutOutcome {
 
 /// Wrapper around a flash medium that cuts power at a chosen program, erase or NVRAM store.
 #[derive(Clone, Debug)]
-pub struct PowerCutNand<N> {
+pub struct PowerCutNand {
     /// The wrapped flash medium.
-    wrapped_nand: N,
+    wrapped_nand: AnyNand,
     /// Number, counted from 0, of the program, erase or NVRAM store at which power is cut; `None` for never.
     cut_at_operation: Option<u64>,
     /// What the operation that the power cut interrupts leaves on the flash.
@@ -42,12 +42,16 @@ pub struct PowerCutNand<N> {
     has_lost_power: bool,
 }
 
-impl<N: FaultInjectable> PowerCutNand<N> {
+impl PowerCutNand {
     /// Wraps the flash medium `wrapped_nand`. Power is cut at the program, erase or NVRAM store with number
     /// `cut_at_operation`, counted from 0. With `None` power is never cut, and operations are only counted.
-    pub fn new(wrapped_nand: N, cut_at_operation: Option<u64>, power_cut_outcome: CutOutcome) -> Self {
+    pub fn new(
+        wrapped_nand: impl Into<AnyNand>,
+        cut_at_operation: Option<u64>,
+        power_cut_outcome: CutOutcome,
+    ) -> Self {
         Self {
-            wrapped_nand,
+            wrapped_nand: wrapped_nand.into(),
             cut_at_operation,
             power_cut_outcome,
             cuttable_operation_count: 0,
@@ -86,12 +90,12 @@ impl<N: FaultInjectable> PowerCutNand<N> {
     }
 
     /// Returns a reference to the wrapped flash medium, for queries that only its type offers.
-    pub fn inner(&self) -> &N {
+    pub fn inner(&self) -> &AnyNand {
         &self.wrapped_nand
     }
 
     /// Returns the wrapped flash medium.
-    pub fn into_inner(self) -> N {
+    pub fn into_inner(self) -> AnyNand {
         self.wrapped_nand
     }
 
@@ -110,7 +114,7 @@ impl<N: FaultInjectable> PowerCutNand<N> {
     fn program_or_cut(
         &mut self,
         ppn: Ppn,
-        program: impl FnOnce(&mut N) -> Result<(), NandError>,
+        program: impl FnOnce(&mut AnyNand) -> Result<(), NandError>,
     ) -> Result<(), NandError> {
         if !self.count_and_check_cut()? {
             return program(&mut self.wrapped_nand);
@@ -129,7 +133,7 @@ impl<N: FaultInjectable> PowerCutNand<N> {
     }
 }
 
-impl<N: FaultInjectable> Nand for PowerCutNand<N> {
+impl Nand for PowerCutNand {
     delegate_queries!(self => self.wrapped_nand);
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
@@ -194,7 +198,7 @@ impl<N: FaultInjectable> Nand for PowerCutNand<N> {
     }
 }
 
-impl<N: FaultInjectable> FaultInjectable for PowerCutNand<N> {
+impl FaultInjectable for PowerCutNand {
     fn tear_program(&mut self, ppn: Ppn) {
         self.wrapped_nand.tear_program(ppn);
     }

@@ -1,6 +1,6 @@
 //! A log of programs and erases, for tests: two designs behave equally if their logs are equal.
 
-use super::{FaultInjectable, Nand, NandError, Oob, PageDataWord};
+use super::{AnyNand, FaultInjectable, Nand, NandError, Oob, PageDataWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
@@ -15,17 +15,17 @@ pub enum RecordedOp {
 
 /// Wrapper around a flash medium that keeps a log of its programs and erases.
 #[derive(Clone, Debug)]
-pub struct RecordingNand<N> {
+pub struct RecordingNand {
     /// The wrapped flash medium.
-    wrapped_nand: N,
+    wrapped_nand: AnyNand,
     /// Programs and erases of the medium since its creation, in order.
     recorded_ops: Vec<RecordedOp>,
 }
 
-impl<N: Nand> RecordingNand<N> {
+impl RecordingNand {
     /// Wraps the flash medium `wrapped_nand`, with an empty log of operations.
-    pub fn new(wrapped_nand: N) -> Self {
-        Self { wrapped_nand, recorded_ops: Vec::new() }
+    pub fn new(wrapped_nand: impl Into<AnyNand>) -> Self {
+        Self { wrapped_nand: wrapped_nand.into(), recorded_ops: Vec::new() }
     }
 
     /// Returns the programs and erases of the medium so far, in order.
@@ -34,12 +34,12 @@ impl<N: Nand> RecordingNand<N> {
     }
 
     /// Returns the wrapped flash medium and drops the log of operations.
-    pub fn into_inner(self) -> N {
+    pub fn into_inner(self) -> AnyNand {
         self.wrapped_nand
     }
 }
 
-impl<N: Nand> Nand for RecordingNand<N> {
+impl Nand for RecordingNand {
     delegate_queries!(self => self.wrapped_nand);
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
@@ -81,7 +81,7 @@ impl<N: Nand> Nand for RecordingNand<N> {
     }
 }
 
-impl<N: FaultInjectable> FaultInjectable for RecordingNand<N> {
+impl FaultInjectable for RecordingNand {
     fn tear_program(&mut self, ppn: Ppn) {
         self.wrapped_nand.tear_program(ppn);
     }

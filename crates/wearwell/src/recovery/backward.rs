@@ -179,7 +179,7 @@ struct BackwardScanItem {
     data_block_index: usize,
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Recovers a device with a lazy map (which identifies invalid pages late) from flash alone, as GeckoRec does:
     /// scans data pages backwards in time for the map changes that translation pages do not contain yet. If
     /// `synchronises`, these changes are written to translation pages before the device accepts requests.
@@ -725,8 +725,8 @@ impl<N: Nand> Ftl<N> {
 /// Marks the page `ppn`, which the map on flash names for `lpn`, as valid if it is the current page of `lpn`. Also
 /// marks it if a restored entry replaces it but its OOB still names `lpn`: then it is an unidentified invalid page,
 /// which counts as valid until the translation page is written.
-fn mark_mapped_page_valid<N: Nand>(
-    store: &mut crate::store::FlashPageStore<N>,
+fn mark_mapped_page_valid(
+    store: &mut crate::store::FlashPageStore,
     validity: &mut AnyValidityStore,
     demand_paged_map: &DemandPagedMap,
     lpn: Lpn,

@@ -62,7 +62,7 @@ struct RecoveredMap {
     units_by_translation_page: FxHashMap<u32, Vec<StoredUnit>>,
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Recovers the device by the notes in NVRAM that name the data pages whose validity on flash may be outdated.
     /// Returns `false`, before any flash read, if the device keeps no such notes, if notes were overwritten because
     /// NVRAM had too few words, or if recovery is set to scan more than the first pages of blocks

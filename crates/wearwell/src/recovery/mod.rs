@@ -13,7 +13,7 @@ use crate::design::Persistence;
 use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, DemandPagedMap, Mapping};
-use crate::nand::{Nand, PageKind};
+use crate::nand::PageKind;
 use crate::operation::Cause;
 use crate::sharing::reverse_map::{ReverseMap, ReverseMapEntry};
 use crate::store::Stream;
@@ -117,7 +117,7 @@ pub(crate) fn apply_reverse_map_entries(
     bound
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Recovers the device after power has returned. May be called again if power is lost during the recovery.
     ///
     /// # Errors
@@ -531,7 +531,7 @@ mod tests {
 
     /// Executes request `number` of a workload that repeats some contents and writes a few pages often. Contents are
     /// given as descriptors (fingerprint and sizes), not as bytes.
-    fn execute_request(ftl: &mut Ftl<SimNand>, held: &mut [Option<Fingerprint>], number: u64) {
+    fn execute_request(ftl: &mut Ftl, held: &mut [Option<Fingerprint>], number: u64) {
         let draw = mix_bits(number);
         let lpn =
             if draw.is_multiple_of(4) { draw >> 8 } else { (draw >> 8) % 24 } % u64::from(LOGICAL_PAGES);

@@ -49,7 +49,7 @@ struct ScannedPages {
 /// Physical page (PPN) of each logical page; logical pages without one have no entry.
 type PpnOfLpn = HashMap<Lpn, Ppn, FxBuildHasher>;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Recovers a device whose dirty map entries, or whole map, are in NVRAM, by a scan of the OOB of all pages.
     /// Returns the number of mapped logical pages.
     pub(crate) fn rebuild_from_nvram_map(&mut self, steps: &mut RecoveryStepCosts) -> Result<u64> {
@@ -404,7 +404,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Returns the logical page whose write was stored as `unit` (physical page or member of a compressed chunk).
     fn lpn_that_wrote(&self, unit: StoredUnit) -> Lpn {
         match &self.compression {

@@ -13,7 +13,6 @@ use crate::address::{Lpn, Ppn, StoredUnit};
 use crate::content::compress::stored_unit_count;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
-use crate::nand::Nand;
 use crate::sharing::reverse_map::ReverseMap;
 use crate::store::{ContentRecord, ContentRecordKey};
 
@@ -53,7 +52,7 @@ impl NvramContentRecords {
     }
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Reads the records of content mechanisms from NVRAM. The map cache must hold exactly the dirty map entries: a
     /// dirty entry replaces the record of its logical page.
     ///

@@ -30,7 +30,7 @@ impl From<Oob> for FoundPage {
     }
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Sets which pages each later recovery of the device reads: the spare area of every page, head and tail pages, or
     /// the first pages of blocks. Head and tail pages exist only on a device that was created with them. Recovery finds
     /// the same state in each case.

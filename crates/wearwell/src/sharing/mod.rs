@@ -21,7 +21,6 @@ use crate::content::dedup::{ContentIndex, DedupOptions};
 use crate::data::Fingerprint;
 use crate::error::Result;
 use crate::mapping::AnyMapping;
-use crate::nand::Nand;
 use crate::sharing::counts::{ReferenceCountForm, ReferenceCounts};
 use crate::sharing::reverse_map::{
     AnyReverseMap, EntryLayout, EntryLiveness, RemapCommand, ReverseMap, ReverseMapEntry, ReverseMapKind,
@@ -86,11 +85,7 @@ pub(crate) struct PageSharingState {
 
 impl PageSharingState {
     /// Creates the state of sharing for a device of `logical_pages` pages on which no logical page is mapped yet.
-    pub(crate) fn new<N: Nand>(
-        store: &FlashPageStore<N>,
-        logical_pages: u32,
-        design: SharingOptions,
-    ) -> Result<Self> {
+    pub(crate) fn new(store: &FlashPageStore, logical_pages: u32, design: SharingOptions) -> Result<Self> {
         Ok(Self {
             reference_counts: ReferenceCounts::new(design.reference_count_form, store.geometry().pages()),
             reverse_map: AnyReverseMap::new(store, design.reverse_map, design.entry_layout())?,
@@ -148,20 +143,20 @@ impl PageSharingState {
 
     /// Makes room in the reverse map for one more entry of a host request, and returns whether there is room; see
     /// [`ReverseMap::make_room_for_entry`].
-    pub(crate) fn make_room_for_entry<N: Nand>(
+    pub(crate) fn make_room_for_entry(
         &mut self,
         mapping: &AnyMapping,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
     ) -> Result<bool> {
         self.reverse_map.make_room_for_entry(io, &|entry| self.liveness_basis.liveness(mapping, entry))
     }
 
     /// Cleans pages of a reverse-map log that recovery found longer than it may be; see
     /// [`ReverseMap::clean_excess_log_page`].
-    pub(crate) fn clean_excess_log_pages<N: Nand>(
+    pub(crate) fn clean_excess_log_pages(
         &mut self,
         mapping: &AnyMapping,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
     ) -> Result<()> {
         let liveness = |entry: &ReverseMapEntry| self.liveness_basis.liveness(mapping, entry);
         while self.reverse_map.clean_excess_log_page(io, &liveness)? {}
@@ -170,10 +165,10 @@ impl PageSharingState {
 
     /// Records a bind (mapping without a program) or trim as an entry in the reverse map; see
     /// [`ReverseMap::record_entry`].
-    pub(crate) fn record_entry<N: Nand>(
+    pub(crate) fn record_entry(
         &mut self,
         mapping: &AnyMapping,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         entry: ReverseMapEntry,
     ) -> Result<()> {
         self.reverse_map.record_entry(io, entry, &|entry| self.liveness_basis.liveness(mapping, entry))
@@ -181,10 +176,10 @@ impl PageSharingState {
 
     /// Makes room in the reverse map for an atomic remap command with one entry for each of the physical pages
     /// `places`, and returns whether there is room; see [`ReverseMap::make_room_for_remap_entries`].
-    pub(crate) fn make_room_for_remap_command<N: Nand>(
+    pub(crate) fn make_room_for_remap_command(
         &mut self,
         mapping: &AnyMapping,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         places: &[Option<Ppn>],
     ) -> Result<bool> {
         self.reverse_map
@@ -192,9 +187,9 @@ impl PageSharingState {
     }
 
     /// Records the entries of an atomic remap command in the reverse map; see [`ReverseMap::record_remap_entries`].
-    pub(crate) fn record_remap_command<N: Nand>(
+    pub(crate) fn record_remap_command(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         command: RemapCommand,
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
@@ -209,10 +204,10 @@ impl PageSharingState {
 
     /// Loads the reverse-map entries of `block` for GC, without the binds and tombstones (records of trims) that are
     /// not needed any more.
-    pub(crate) fn load_victim_entries<N: Nand>(
+    pub(crate) fn load_victim_entries(
         &mut self,
         mapping: &AnyMapping,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
     ) -> Result<()> {
         let mut entries = std::mem::take(&mut self.victim_reverse_map_entries);
@@ -270,9 +265,9 @@ impl PageSharingState {
 
     /// Clears the mark of `lpn` as mapped without a program, because `lpn` is no longer mapped to `place`, and marks
     /// the reverse-map entry of that mapping as superseded. Returns whether `lpn` had the mark.
-    pub(crate) fn unmark_mapped_without_program<N: Nand>(
+    pub(crate) fn unmark_mapped_without_program(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         lpn: Lpn,
         place: StoredUnit,
     ) -> bool {
@@ -295,7 +290,7 @@ impl PageSharingState {
     }
 
     /// Replaces the reverse map by an empty one, after a power loss in which its entries in RAM were lost.
-    pub(crate) fn clear_reverse_map<N: Nand>(&mut self, store: &FlashPageStore<N>) -> Result<()> {
+    pub(crate) fn clear_reverse_map(&mut self, store: &FlashPageStore) -> Result<()> {
         if let AnyReverseMap::Ideal(reverse_map) = &mut self.reverse_map {
             reverse_map.clear();
         } else {
@@ -309,10 +304,10 @@ impl PageSharingState {
     /// `is_mapped_without_program`, `lpn` was mapped to `unit` by deduplication, recycling or a remap command,
     /// otherwise because it wrote `unit`. `is_first_referrer` is whether recovery has found no other referrer of `unit`
     /// before. Returns `false` if this design cannot have produced that state.
-    pub(crate) fn restore_referrer<N: Nand>(
+    pub(crate) fn restore_referrer(
         &mut self,
         mapping: &AnyMapping,
-        store: &mut FlashPageStore<N>,
+        store: &mut FlashPageStore,
         lpn: Lpn,
         unit: StoredUnit,
         is_mapped_without_program: bool,

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::nand::{ConsecutivePrograms, Nand};
 use crate::operation::{Cause, OpKind};
 
-impl<N: Nand> FlashPageStore<N> {
+impl FlashPageStore {
     /// Appends one page of host data for each LPN in `owners`, in order, each in the next pool (set of planes) in turn,
     /// and writes the PPNs to `places`. Stops before a block becomes full, or if a pool has at most
     /// `gc_start_free_blocks` free blocks. Returns the number of pages appended. After a failed program this number is

@@ -22,7 +22,7 @@ pub(crate) struct FoundBlock {
     pub(crate) last_sequence: u64,
 }
 
-impl<N: Nand> FlashPageStore<N> {
+impl FlashPageStore {
     /// Drops everything that the store (the FTL's block manager) holds in RAM except the counters. Recovery then adopts
     /// the blocks one by one.
     pub(crate) fn drop_ram_state(&mut self) {

@@ -39,7 +39,6 @@ use super::FlashPageStore;
 use crate::address::{Lpn, MAX_CHUNK_MEMBERS, Ppn, StoredUnit};
 use crate::data::mix_bits;
 use crate::error::{Error, Result};
-use crate::nand::Nand;
 use crate::tables::does_search_pass_gap;
 use crate::tables::prefetch::load_into_cpu_cache;
 
@@ -267,26 +266,17 @@ impl ContentRecords {
     }
 
     /// Returns the NVRAM word at a position of the hash table of records.
-    fn word_at<N: Nand>(&self, io: &FlashPageStore<N>, position: usize) -> u64 {
+    fn word_at(&self, io: &FlashPageStore, position: usize) -> u64 {
         io.nvram()[self.first_nvram_word + position]
     }
 
     /// Stores a word at a position of the hash table of records in NVRAM.
-    fn store_table_word<N: Nand>(
-        &self,
-        io: &mut FlashPageStore<N>,
-        position: usize,
-        word: u64,
-    ) -> Result<()> {
+    fn store_table_word(&self, io: &mut FlashPageStore, position: usize, word: u64) -> Result<()> {
         io.store_nvram_word(self.first_nvram_word + position, word)
     }
 
     /// Returns the position of the record with `key`, or the vacant position at which the search for it ends.
-    fn find_record<N: Nand>(
-        &self,
-        io: &FlashPageStore<N>,
-        key: ContentRecordKey,
-    ) -> (usize, Option<ContentRecord>) {
+    fn find_record(&self, io: &FlashPageStore, key: ContentRecordKey) -> (usize, Option<ContentRecord>) {
         let mut position = self.home_position_of(key);
         loop {
             match self.word_at(io, position) {
@@ -300,13 +290,13 @@ impl ContentRecords {
     }
 
     /// Whether the position of the hash table is vacant, or holds a record that a search for its key finds.
-    fn is_vacant_or_found_by_search<N: Nand>(&self, io: &FlashPageStore<N>, position: usize) -> bool {
+    fn is_vacant_or_found_by_search(&self, io: &FlashPageStore, position: usize) -> bool {
         let word = self.word_at(io, position);
         word == 0 || self.find_record(io, ContentRecord::from_word(word).key()).0 == position
     }
 
     /// Stores `record` in the table in NVRAM, in place of the record with the same key.
-    fn put_record<N: Nand>(&mut self, io: &mut FlashPageStore<N>, record: ContentRecord) -> Result<()> {
+    fn put_record(&mut self, io: &mut FlashPageStore, record: ContentRecord) -> Result<()> {
         let (position, found) = self.find_record(io, record.key());
         if found == Some(record) {
             return Ok(());
@@ -323,7 +313,7 @@ impl ContentRecords {
     }
 
     /// Removes the record with `key` from the table in NVRAM, if there is one.
-    fn remove_record<N: Nand>(&mut self, io: &mut FlashPageStore<N>, key: ContentRecordKey) -> Result<()> {
+    fn remove_record(&mut self, io: &mut FlashPageStore, key: ContentRecordKey) -> Result<()> {
         match self.find_record(io, key) {
             (position, Some(_)) => self.close_gap(io, position),
             (_, None) => Ok(()),
@@ -332,7 +322,7 @@ impl ContentRecords {
 
     /// Removes the record at position `gap`. Each later record whose search passes the gap is moved into it and leaves
     /// a new gap; the last gap becomes vacant.
-    fn close_gap<N: Nand>(&mut self, io: &mut FlashPageStore<N>, mut gap: usize) -> Result<()> {
+    fn close_gap(&mut self, io: &mut FlashPageStore, mut gap: usize) -> Result<()> {
         let mut position = gap;
         loop {
             position = self.next_position(position);
@@ -354,7 +344,7 @@ impl ContentRecords {
     /// Reads the words at which searches for `keys` begin, so that their cache misses overlap
     /// ([`crate::tables::prefetch`]).
     #[inline]
-    fn prefetch<N: Nand>(&self, io: &FlashPageStore<N>, keys: impl Iterator<Item = ContentRecordKey>) {
+    fn prefetch(&self, io: &FlashPageStore, keys: impl Iterator<Item = ContentRecordKey>) {
         load_into_cpu_cache(keys.map(|key| self.word_at(io, self.home_position_of(key))));
     }
 
@@ -366,7 +356,7 @@ impl ContentRecords {
 
     /// Stores a change note in NVRAM (number of a chunk or logical page that the request in progress is about to
     /// change), unless it was stored since the change notes were last dropped.
-    fn store_change_note<N: Nand>(&mut self, io: &mut FlashPageStore<N>, note: u32) -> Result<()> {
+    fn store_change_note(&mut self, io: &mut FlashPageStore, note: u32) -> Result<()> {
         if self.change_notes.contains(&note) {
             return Ok(());
         }
@@ -377,7 +367,7 @@ impl ContentRecords {
     }
 
     /// Drops all change notes (notes in NVRAM about the request in progress), by one store of a new generation number.
-    fn drop_change_notes<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    fn drop_change_notes(&mut self, io: &mut FlashPageStore) -> Result<()> {
         if self.change_notes.is_empty() {
             return Ok(());
         }
@@ -389,7 +379,7 @@ impl ContentRecords {
     /// Reads from NVRAM the change notes (notes about the request in progress) that have the current generation number.
     /// On a new device, whose generation is 0, vacant words count as notes of chunk 0. This does no harm, because
     /// recovery checks each chunk that a note names.
-    fn load_change_notes<N: Nand>(&mut self, io: &FlashPageStore<N>) {
+    fn load_change_notes(&mut self, io: &FlashPageStore) {
         let words = &io.nvram()[self.change_note_generation_word_index()..self.first_nvram_word];
         self.change_note_generation = words[0] as u32;
         let is_needed = |word: &&u64| (**word >> 32) as u32 == self.change_note_generation;
@@ -398,11 +388,7 @@ impl ContentRecords {
     }
 
     /// Applies one change to the table in NVRAM: stores or removes a record.
-    fn apply_change<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        change: ContentRecordChange,
-    ) -> Result<()> {
+    fn apply_change(&mut self, io: &mut FlashPageStore, change: ContentRecordChange) -> Result<()> {
         match change {
             ContentRecordChange::Put(record) => self.put_record(io, record),
             ContentRecordChange::Remove(key) => self.remove_record(io, key),
@@ -411,7 +397,7 @@ impl ContentRecords {
 
     /// Counts the records in NVRAM. Removes those that a search does not find, because power was lost after they had
     /// been moved and before their old position was vacant. Returns all others.
-    fn load_records<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<Vec<ContentRecord>> {
+    fn load_records(&mut self, io: &mut FlashPageStore) -> Result<Vec<ContentRecord>> {
         self.waiting_changes.clear();
         self.load_change_notes(io);
         let table = self.first_nvram_word..self.first_nvram_word + self.table_words;
@@ -427,7 +413,7 @@ impl ContentRecords {
     }
 }
 
-impl<N: Nand> FlashPageStore<N> {
+impl FlashPageStore {
     /// Makes the store keep records of content mechanisms in NVRAM from word `first_nvram_word` on
     /// ([`content_record_nvram_words`] words). Contents may be shared or packed up to `limit` records; a few more
     /// records are allowed to complete a change. Recovery reads the records that these words had before the power loss
@@ -663,7 +649,7 @@ mod tests {
     type RecordModel = BTreeMap<ContentRecord, ContentRecord>;
 
     /// Creates a store on a small medium that can lose power, with an NVRAM table for [`TEST_MAX_RECORDS`] records.
-    fn store_with_room_for_records() -> FlashPageStore<PowerCutNand<SimNand>> {
+    fn store_with_room_for_records() -> FlashPageStore {
         let geometry = Geometry {
             channels: 1,
             dies_per_channel: 1,
@@ -705,11 +691,7 @@ mod tests {
     }
 
     /// Stores the record in the tested table, or removes the one with its key.
-    fn put_or_remove_record(
-        store: &mut FlashPageStore<PowerCutNand<SimNand>>,
-        record: ContentRecord,
-        is_added: bool,
-    ) -> Result<()> {
+    fn put_or_remove_record(store: &mut FlashPageStore, record: ContentRecord, is_added: bool) -> Result<()> {
         if is_added {
             return store.put_content_record(record);
         }
@@ -747,14 +729,15 @@ mod tests {
                 model.len() as u64 == TEST_MAX_RECORDS && record_with_key_of(&model, record).is_none();
             let is_added = random.random_bool(0.6) && !is_full;
             let mut cut = store.clone();
-            cut.nand_mut().restore_power(Some(random.random_range(0..3)));
+            cut.nand_mut().power_cut_nand_mut().restore_power(Some(random.random_range(0..3)));
             let before = model.clone();
             put_or_remove_record(&mut store, record, is_added).expect("power is on");
             put_or_remove_model_record(&mut model, record, is_added);
             if put_or_remove_record(&mut cut, record, is_added).is_err() {
-                cut.nand_mut().restore_power(None);
+                cut.nand_mut().power_cut_nand_mut().restore_power(None);
                 let found = sort_records(cut.load_content_records().expect("power is on"));
-                left_twice += u64::from(cut.nand().cuttable_operations_since_power_restore() > 0);
+                left_twice +=
+                    u64::from(cut.nand().power_cut_nand().cuttable_operations_since_power_restore() > 0);
                 interrupted += 1;
                 let is_known = [&before, &model].iter().any(|model| found.iter().eq(model.values()));
                 assert!(is_known, "{found:?} is neither {before:?} nor {model:?}");

@@ -16,7 +16,7 @@ pub struct PagesToCopy<'a> {
     pub owners: &'a [Lpn],
 }
 
-impl<N: Nand> FlashPageStore<N> {
+impl FlashPageStore {
     /// Copies pages of one block to the open block of the write stream `stream` in `pool` (set of planes), and appends
     /// the PPNs of the copies to `places`. The source pages still count as valid afterwards. On an error `places` holds
     /// the copies that were made before.

@@ -28,7 +28,7 @@ pub(crate) struct CounterAudit {
     pub(super) has_recovered: bool,
 }
 
-impl<N: Nand> FlashPageStore<N> {
+impl FlashPageStore {
     /// Sets the counters of flash operations to zero and keeps their sums for the audit. Erase counts of blocks are
     /// unchanged.
     pub(crate) fn clear_stats(&mut self) {

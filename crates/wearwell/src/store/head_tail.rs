@@ -140,7 +140,7 @@ pub(crate) struct TailPages {
     pub(crate) last_tail_page_sequence: u64,
 }
 
-impl<N: Nand> FlashPageStore<N> {
+impl FlashPageStore {
     /// Returns the number of pages of a block that can hold data or metadata: all, or those between the head page and
     /// the tail pages, which describe the block.
     #[inline]

@@ -55,7 +55,7 @@ use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
 use crate::events::FtlEvent;
-use crate::nand::{Geometry, Nand, NandError, Oob, PageDataWord, PageKind};
+use crate::nand::{AnyNand, Geometry, Nand, NandError, Oob, PageDataWord, PageKind};
 use crate::operation::{Cause, FlashOp, OpKind};
 use crate::stats::{FlashOpPage, RequestOpLog, Stats};
 use crate::tables::prefetch::load_into_cpu_cache;
@@ -142,9 +142,9 @@ impl Frontier {
 /// Block manager on a flash medium: programs the pages of each stream of writes into open blocks, counts valid pages
 /// per block, erases blocks.
 #[derive(Clone, Debug)]
-pub struct FlashPageStore<N> {
+pub struct FlashPageStore {
     /// The flash medium, which only the store calls.
-    nand: N,
+    nand: AnyNand,
     /// Geometry of the medium: planes, blocks and pages.
     geometry: Geometry,
     /// Divider by the number of pages of a block, which turns a PPN into a block number.
@@ -208,11 +208,11 @@ pub struct FlashPageStore<N> {
     page_buffer: Vec<u8>,
 }
 
-impl<N: Nand> FlashPageStore<N> {
+impl FlashPageStore {
     /// Creates a block manager over a medium whose good blocks are all erased. Free blocks are opened in the order
     /// `order`.
-    pub fn new(nand: N, order: FreeBlockOrder) -> Self {
-        Self::with_head_tail_layout(nand, order, None)
+    pub fn new(nand: impl Into<AnyNand>, order: FreeBlockOrder) -> Self {
+        Self::with_head_tail_layout(nand.into(), order, None)
     }
 
     /// Creates a block manager over a medium whose good blocks are all erased, and whose blocks get head and tail pages
@@ -220,14 +220,15 @@ impl<N: Nand> FlashPageStore<N> {
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if blocks are too small for head and tail pages.
-    pub fn with_head_and_tail_pages(nand: N, order: FreeBlockOrder) -> Result<Self> {
+    pub fn with_head_and_tail_pages(nand: impl Into<AnyNand>, order: FreeBlockOrder) -> Result<Self> {
+        let nand = nand.into();
         let parts = HeadTailLayout::of_geometry(nand.geometry())?;
         Ok(Self::with_head_tail_layout(nand, order, Some(parts)))
     }
 
     /// Creates a block manager over a medium, with the division of blocks into head, data and tail pages that is given.
     fn with_head_tail_layout(
-        nand: N,
+        nand: AnyNand,
         order: FreeBlockOrder,
         head_tail_layout: Option<HeadTailLayout>,
     ) -> Self {
@@ -291,17 +292,17 @@ impl<N: Nand> FlashPageStore<N> {
     }
 
     /// Returns the flash medium.
-    pub fn nand(&self) -> &N {
+    pub fn nand(&self) -> &AnyNand {
         &self.nand
     }
 
     /// Returns the flash medium for mutable access, for example to inject faults and power cuts.
-    pub fn nand_mut(&mut self) -> &mut N {
+    pub fn nand_mut(&mut self) -> &mut AnyNand {
         &mut self.nand
     }
 
     /// Returns the flash medium and drops the block manager, with everything that it holds in RAM.
-    pub fn into_nand(self) -> N {
+    pub fn into_nand(self) -> AnyNand {
         self.nand
     }
 

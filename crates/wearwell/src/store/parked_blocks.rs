@@ -10,7 +10,7 @@ use crate::address::BlockId;
 use crate::error::Result;
 use crate::nand::Nand;
 
-impl<N: Nand> FlashPageStore<N> {
+impl FlashPageStore {
     /// Whether the write stream has a parked block in the pool (set of planes): a partly filled block that was set
     /// aside while the stream fills another one.
     pub(crate) fn has_parked_block(&self, stream: Stream, pool: u32) -> bool {

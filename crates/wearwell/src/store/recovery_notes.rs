@@ -29,7 +29,7 @@
 use super::{FlashPageStore, Stream};
 use crate::address::{BlockId, OptionalAddress, Ppn, StoredUnit, chunk_and_member_of, is_flash_page};
 use crate::error::{Error, Result};
-use crate::nand::{Geometry, Nand, PageKind};
+use crate::nand::{Geometry, PageKind};
 
 /// Number of page programs after which two notes for recovery are updated: the sequence number up to which every data
 /// page is mapped or reported as invalid, and the blocks open for data.
@@ -135,7 +135,7 @@ fn number_from_nvram_word(word: u64) -> Option<u32> {
     u32::try_from(word.checked_sub(1)?).ok()
 }
 
-impl<N: Nand> FlashPageStore<N> {
+impl FlashPageStore {
     /// Makes the store keep, in NVRAM from word `first_nvram_word` on ([`validity_note_nvram_words`] words), notes that
     /// name the data pages whose validity on flash may be outdated. Recovery reads the notes that these words had
     /// before the power loss ([`FlashPageStore::read_nvram_validity_notes`]).

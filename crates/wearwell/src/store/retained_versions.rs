@@ -8,7 +8,7 @@ use super::FlashPageStore;
 use crate::address::{BlockId, Ppn};
 use crate::nand::Nand;
 
-impl<N: Nand> FlashPageStore<N> {
+impl FlashPageStore {
     /// Makes the store retain old versions of translation pages until [`FlashPageStore::discard_retained_versions`]
     /// discards them: a recovery compares them with the newer versions (GeckoFTL, appendix C.2.2).
     pub(crate) fn enable_translation_version_retention(&mut self) {

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::nand::{Nand, NandError, Oob};
 use crate::operation::{Cause, OpKind};
 
-impl<N: Nand> FlashPageStore<N> {
+impl FlashPageStore {
     /// Whether the data of the page at `ppn` is known to be unreadable.
     #[inline]
     pub fn is_unreadable(&self, ppn: Ppn) -> bool {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
-use crate::nand::{Nand, Oob};
+use crate::nand::Oob;
 use crate::store::FlashPageStore;
 
 /// Choice of how a device records which of its data pages are valid, in RAM or on flash.
@@ -57,11 +57,7 @@ impl AnyValidityStore {
     ///
     /// # Errors
     /// [`Error::InvalidOptions`](crate::Error::InvalidOptions) if flash pages are too small for the validity store.
-    pub(crate) fn new<N: Nand>(
-        store: &FlashPageStore<N>,
-        logical_pages: u32,
-        kind: ValidityStoreKind,
-    ) -> Result<Self> {
+    pub(crate) fn new(store: &FlashPageStore, logical_pages: u32, kind: ValidityStoreKind) -> Result<Self> {
         let geometry = store.geometry();
         let physical_minus_logical_pages = geometry.pages().saturating_sub(u64::from(logical_pages));
         Ok(match kind {
@@ -109,10 +105,7 @@ impl AnyValidityStore {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub(crate) fn drop_invalid_page_reports_to_be_repeated<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-    ) -> Result<()> {
+    pub(crate) fn drop_invalid_page_reports_to_be_repeated(&mut self, io: &mut FlashPageStore) -> Result<()> {
         match self {
             Self::Ram(_) | Self::Bitmap(_) | Self::Gecko(_) => Ok(()),
             Self::Log(log) => log.drop_useless_newest_pages(io),
@@ -122,9 +115,9 @@ impl AnyValidityStore {
     /// Writes the record of invalid pages to flash, as far as its writes were deferred, while a device is built
     /// directly in a given state (without executing host writes). A bitmap on flash is written only when many invalid
     /// pages wait for their bits, so that its pages are not written again and again.
-    pub(crate) fn write_deferred_validity_during_device_setup<N: Nand>(
+    pub(crate) fn write_deferred_validity_during_device_setup(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
     ) -> Result<()> {
         /// Minimum number of invalid pages, waiting in RAM for their bits in the bitmap on flash, at which a bitmap
         /// page is written with the bits of all that wait for it. Each write searches all waiting pages.
@@ -143,10 +136,7 @@ impl AnyValidityStore {
 
     /// Writes all records of invalid pages from RAM to flash, at the end of the construction of a device. Logarithmic
     /// Gecko writes all of them as one sorted run.
-    pub(crate) fn write_records_after_device_setup<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-    ) -> Result<()> {
+    pub(crate) fn write_records_after_device_setup(&mut self, io: &mut FlashPageStore) -> Result<()> {
         if let Self::Bitmap(bitmap) = self {
             while bitmap.write_back_step(io)? {}
         }
@@ -154,7 +144,7 @@ impl AnyValidityStore {
     }
 
     /// Writes all flash pages of the record of invalid pages whose writes were deferred.
-    fn write_all_deferred_validity_pages<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    fn write_all_deferred_validity_pages(&mut self, io: &mut FlashPageStore) -> Result<()> {
         while self.execute_next_deferred_validity_write(io)? {}
         Ok(())
     }
@@ -174,7 +164,7 @@ impl AnyValidityStore {
     /// Writes the buffered records of invalid pages to flash although they do not fill a page. Logarithmic Gecko only
     /// requests the write. A page may be written even without new records, because it advances
     /// [`AnyValidityStore::durable_until_sequence`], which recovery reads from flash.
-    pub(crate) fn flush_validity_buffer<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    pub(crate) fn flush_validity_buffer(&mut self, io: &mut FlashPageStore) -> Result<()> {
         match self {
             Self::Ram(_) => Ok(()),
             Self::Bitmap(bitmap) => bitmap.write_back_step(io).map(drop),
@@ -189,9 +179,9 @@ impl AnyValidityStore {
     /// Rebuilds the record of invalid pages from its `pages` on flash after a loss of RAM. `opened_at` returns the
     /// sequence number of the last program before a block was opened for data, [`u64::MAX`] for a block that holds no
     /// data.
-    pub(crate) fn recover<N: Nand>(
+    pub(crate) fn recover(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         pages: &[(Ppn, Oob)],
         opened_at: impl Fn(BlockId) -> u64,
     ) -> Result<()> {
@@ -207,9 +197,9 @@ impl AnyValidityStore {
 
     /// Calls `each` for every block that has invalid pages, with a bitmap of these pages. Reads each flash page of the
     /// record of invalid pages at most once. Does nothing for a bitmap in RAM.
-    pub(crate) fn for_each_block_with_invalid_pages<N: Nand>(
+    pub(crate) fn for_each_block_with_invalid_pages(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         each: impl FnMut(BlockId, &[u64]),
     ) -> Result<()> {
         match_ram_or_flash!(self, store => store.for_each_block_with_invalid_pages(io, each), in RAM _bitmap => Ok(()))
@@ -232,9 +222,9 @@ impl ValidityStore for AnyValidityStore {
         match_ram_or_flash!(self, store => store.record_block_opened(block), in RAM _bitmap => {});
     }
 
-    fn append_valid_pages<N: Nand>(
+    fn append_valid_pages(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         out: &mut Vec<Ppn>,
     ) -> Result<()> {
@@ -246,7 +236,7 @@ impl ValidityStore for AnyValidityStore {
     }
 
     #[inline(always)]
-    fn execute_next_deferred_validity_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn execute_next_deferred_validity_write(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         match_ram_or_flash!(self, store => store.execute_next_deferred_validity_write(io), in RAM _bitmap => Ok(false))
     }
 

@@ -35,7 +35,7 @@ use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::Result;
 use crate::events::MetadataWriteReason;
-use crate::nand::{Geometry, Nand, Oob};
+use crate::nand::{Geometry, Oob};
 use crate::operation::Cause;
 use crate::store::{FlashPageStore, Stream};
 
@@ -157,7 +157,7 @@ impl FlashBitmap {
     ///
     /// # Errors
     /// Any error of the flash; nothing is lost then.
-    pub fn write_back_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    pub fn write_back_step(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         let waiting =
             self.waiting_invalid_pages.front().map(|&ppn| self.bit_position(ppn).bitmap_page_number);
         let unwritten = waiting.or_else(|| self.first_page_with_obsolete_bits());
@@ -173,9 +173,9 @@ impl FlashBitmap {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn for_each_block_with_invalid_pages<N: Nand>(
+    pub fn for_each_block_with_invalid_pages(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         mut invalid: impl FnMut(BlockId, &[u64]),
     ) -> Result<()> {
         let mut words = vec![0_u64; self.block_pages.div_ceil(64) as usize];
@@ -240,7 +240,7 @@ impl FlashBitmap {
 
     /// Reads page `id` of the validity bitmap into the page buffer in RAM and zeroes its obsolete bits (older than the
     /// last opening of their block). Costs one flash read, or none if the bitmap page was never written.
-    fn load_bitmap_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>, id: u32) -> Result<()> {
+    fn load_bitmap_page(&mut self, io: &mut FlashPageStore, id: u32) -> Result<()> {
         let Some(place) = self.bitmap_page_ppns[id as usize].to_option() else {
             self.page_buffer.fill(0);
             return Ok(());
@@ -272,9 +272,9 @@ impl FlashBitmap {
     /// Writes page `id` of the validity bitmap. With `applies_all_reports`, the bits of all invalid pages that wait for
     /// this bitmap page are set first. Without, only the bit of the page that waits longest is set, which must belong
     /// to this bitmap page.
-    fn write_bitmap_page<N: Nand>(
+    fn write_bitmap_page(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         id: u32,
         applies_all_reports: bool,
     ) -> Result<()> {
@@ -332,9 +332,9 @@ impl ValidityStore for FlashBitmap {
 
     /// Appends the valid pages of the block to `out`. Reads each page of the validity bitmap that has bits of the
     /// block, usually one, unless the block's bits on flash are obsolete.
-    fn append_valid_pages<N: Nand>(
+    fn append_valid_pages(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         out: &mut Vec<Ppn>,
     ) -> Result<()> {
@@ -361,7 +361,7 @@ impl ValidityStore for FlashBitmap {
     /// Sets, in the validity bitmap on flash, the bit of the invalid page that waits longest. With
     /// [`FlashBitmapOptions::batches_updates`] the bits of all waiting pages that belong to the same bitmap page are
     /// set too. Costs one read and one program.
-    fn execute_next_deferred_validity_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn execute_next_deferred_validity_write(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         let Some(&oldest) = self.waiting_invalid_pages.front() else { return Ok(false) };
         io.flash_ops.record_metadata_reason(MetadataWriteReason::ValidityBitmapUpdate);
         self.write_bitmap_page(

@@ -73,7 +73,7 @@ use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
 use crate::events::MetadataWriteReason;
-use crate::nand::{Geometry, Nand, Oob};
+use crate::nand::{Geometry, Oob};
 use crate::operation::Cause;
 use crate::store::{FlashPageStore, Stream};
 use crate::tables::PageSet;
@@ -268,9 +268,9 @@ impl ValidityLog {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn recover<N: Nand>(
+    pub fn recover(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         pages: &[(Ppn, Oob)],
         opened_at: impl Fn(BlockId) -> u64,
         invalid: impl FnMut(BlockId, &[u64]),
@@ -323,7 +323,7 @@ impl ValidityLog {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn drop_useless_newest_pages<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    pub fn drop_useless_newest_pages(&mut self, io: &mut FlashPageStore) -> Result<()> {
         while self.newest_pages_not_advancing_durability > 0
             && let Some(&place) = self.log_page_ppns.back()
         {
@@ -347,9 +347,9 @@ impl ValidityLog {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn for_each_block_with_invalid_pages<N: Nand>(
+    pub fn for_each_block_with_invalid_pages(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         invalid: impl FnMut(BlockId, &[u64]),
     ) -> Result<()> {
         let mut dead = match self.recovered_invalid_pages.take() {
@@ -368,7 +368,7 @@ impl ValidityLog {
 
     /// Reads the whole validity log and returns the pages that it records as invalid. Obsolete entries, made before
     /// their block was opened, are ignored.
-    fn read_invalid_pages<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<PageSet> {
+    fn read_invalid_pages(&mut self, io: &mut FlashPageStore) -> Result<PageSet> {
         let mut dead = PageSet::new(self.physical_page_count);
         for index in self.cleaned_pages_to_discard as usize..self.log_page_ppns.len() {
             io.read(self.log_page_ppns[index], &mut self.page_buffer, Cause::Validity)?;
@@ -394,7 +394,7 @@ impl ValidityLog {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn write_back_step<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    pub fn write_back_step(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         self.move_waiting_reports_to_buffer();
         let unwritten = !self.buffered_entries.is_empty();
         if unwritten {
@@ -408,7 +408,7 @@ impl ValidityLog {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub(crate) fn write_log_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    pub(crate) fn write_log_page(&mut self, io: &mut FlashPageStore) -> Result<()> {
         self.move_waiting_reports_to_buffer();
         self.write_buffered_entries_as_log_page(io)
     }
@@ -580,7 +580,7 @@ impl ValidityLog {
     /// Writes the buffered entries as a page of the validity log, and discards the cleaned log pages, whose entries in
     /// force are now on flash again. Buffered entries that became obsolete (their block was opened since) are written
     /// as blank entries.
-    fn write_buffered_entries_as_log_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    fn write_buffered_entries_as_log_page(&mut self, io: &mut FlashPageStore) -> Result<()> {
         let durable_until = if self.waiting_invalid_pages.is_empty() {
             io.last_sequence() + 1
         } else {
@@ -616,7 +616,7 @@ impl ValidityLog {
 
     /// Discards the oldest page of the validity log, whose entries in force were already copied: counts its flash page
     /// as invalid.
-    fn discard_oldest_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>) {
+    fn discard_oldest_page(&mut self, io: &mut FlashPageStore) {
         let place = self.log_page_ppns.pop_front().expect("a cleaned page is in the directory");
         self.oldest_page_number = self.oldest_page_number.wrapping_add(1);
         io.count_page_invalid(place);
@@ -624,7 +624,7 @@ impl ValidityLog {
 
     /// Cleans the oldest page of the validity log: appends its entries in force (whose block was not opened since) to
     /// the buffer, as many as the buffer holds. A later call continues. Reads the page once.
-    fn clean_oldest_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    fn clean_oldest_page(&mut self, io: &mut FlashPageStore) -> Result<()> {
         self.recovered_invalid_pages = None;
         if self.processed_entries_of_cleaned_page == 0 {
             io.read(
@@ -654,7 +654,7 @@ impl ValidityLog {
 
     /// Ends the cleaning of a log page. If none of its entries was copied to the buffer, and no other cleaned page
     /// waits to be discarded, the page is discarded at once. Otherwise it is discarded when the buffer is written next.
-    fn finish_cleaning<N: Nand>(&mut self, io: &mut FlashPageStore<N>) {
+    fn finish_cleaning(&mut self, io: &mut FlashPageStore) {
         self.processed_entries_of_cleaned_page = 0;
         self.counts.cleaned_pages += 1;
         if self.has_reinserted_entries || self.cleaned_pages_to_discard > 0 {
@@ -666,9 +666,9 @@ impl ValidityLog {
 
     /// Follows the block's chain of log entries and sets in `invalid` the bit of each page that an entry names. Entries
     /// on one log page are adjacent in the chain, so each log page is read once.
-    fn copy_invalid_bits_of_chain<N: Nand>(
+    fn copy_invalid_bits_of_chain(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         invalid: &mut [u64],
     ) -> Result<()> {
@@ -731,9 +731,9 @@ impl ValidityStore for ValidityLog {
     }
 
     /// Appends the block's valid pages to `out`. Reads each log page that holds current entries of the block once.
-    fn append_valid_pages<N: Nand>(
+    fn append_valid_pages(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         out: &mut Vec<Ppn>,
     ) -> Result<()> {
@@ -751,7 +751,7 @@ impl ValidityStore for ValidityLog {
     /// Executes one deferred step of the validity log. If the buffer is full, or two cleaned pages wait to be
     /// discarded, the buffer is written to flash. Otherwise, if the log exceeds its limit, its oldest page is cleaned
     /// (one page read, none written). Otherwise waiting reports of invalid pages are moved into the buffer.
-    fn execute_next_deferred_validity_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn execute_next_deferred_validity_write(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         // Two cleaned pages must not wait for one flush, or the log would exceed its maximum length: write early.
         if self.is_buffer_full() || self.cleaned_pages_to_discard > 1 {
             io.flash_ops.record_metadata_reason(MetadataWriteReason::ValidityBufferFull);

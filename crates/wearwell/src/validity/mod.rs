@@ -34,7 +34,6 @@ pub use revived::ValidityStoreWithRevivedPages;
 
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
-use crate::nand::Nand;
 use crate::store::FlashPageStore;
 
 /// Whether the page with this `offset` in its block is set in `pages`, a bitmap of a block's pages.
@@ -57,9 +56,9 @@ pub trait ValidityStore {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn append_valid_pages<N: Nand>(
+    fn append_valid_pages(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         out: &mut Vec<Ppn>,
     ) -> Result<()>;
@@ -69,7 +68,7 @@ pub trait ValidityStore {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn execute_next_deferred_validity_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool>;
+    fn execute_next_deferred_validity_write(&mut self, io: &mut FlashPageStore) -> Result<bool>;
 
     /// Whether flash page `ppn` holds a current part of the record of invalid pages on flash. `id` is the owner in the
     /// page's OOB.

@@ -11,7 +11,7 @@ use crate::address::{OptionalAddress, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
 use crate::events::MetadataWriteReason;
-use crate::nand::{Geometry, Nand, Oob};
+use crate::nand::{Geometry, Oob};
 use crate::operation::Cause;
 use crate::store::{FlashPageStore, Stream};
 use crate::tables::PageSet;
@@ -96,7 +96,7 @@ impl RamBitmap {
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if a failed program used up the room.
-    pub(crate) fn save_to_flash<N: Nand>(&self, io: &mut FlashPageStore<N>) -> Result<()> {
+    pub(crate) fn save_to_flash(&self, io: &mut FlashPageStore) -> Result<()> {
         let page_bytes = io.geometry().page_bytes as usize;
         let (mut page, mut places) = (vec![0; page_bytes], Vec::new());
         let mut outcome = Ok(());
@@ -127,7 +127,7 @@ impl RamBitmap {
     ///
     /// # Panics
     /// If a page of the copy is missing: the battery writes all of them before power is gone.
-    pub(crate) fn load_from_flash<N: Nand>(io: &mut FlashPageStore<N>, pages: &[(Ppn, Oob)]) -> Result<Self> {
+    pub(crate) fn load_from_flash(io: &mut FlashPageStore, pages: &[(Ppn, Oob)]) -> Result<Self> {
         let mut newest = vec![(0, Ppn::NONE); Self::saved_copy_page_count(io.geometry()) as usize];
         for &(ppn, oob) in pages {
             let known = &mut newest[oob.owner as usize];

@@ -15,7 +15,7 @@ use std::ops::{Deref, DerefMut};
 use super::ValidityStore;
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
-use crate::nand::{Geometry, Nand};
+use crate::nand::Geometry;
 use crate::store::FlashPageStore;
 
 /// Bytes of RAM per revived page (an invalid page that became valid again): an entry of a half-full hash table of page
@@ -105,9 +105,9 @@ impl<V: ValidityStore> ValidityStore for ValidityStoreWithRevivedPages<V> {
         self.validity_store.record_block_opened(block);
     }
 
-    fn append_valid_pages<N: Nand>(
+    fn append_valid_pages(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         out: &mut Vec<Ppn>,
     ) -> Result<()> {
@@ -119,7 +119,7 @@ impl<V: ValidityStore> ValidityStore for ValidityStoreWithRevivedPages<V> {
     }
 
     #[inline]
-    fn execute_next_deferred_validity_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn execute_next_deferred_validity_write(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         self.validity_store.execute_next_deferred_validity_write(io)
     }
 

@@ -15,7 +15,7 @@ use wearwell::store::BlockState;
 use wearwell::write_buffer::{WriteBufferOptions, WriteBufferPolicy};
 use wearwell::{Device, DeviceOptions, Result};
 
-use super::{FragileNand, audit, geometry_without_superblocks, medium_with_power_cut};
+use super::{audit, geometry_without_superblocks, medium_with_power_cut};
 
 /// Bytes per page of the device.
 pub const PAGE_BYTES: u64 = 512;
@@ -40,7 +40,7 @@ pub fn nvram_reverse_maps() -> [ReverseMapKind; 2] {
 #[derive(Clone)]
 pub struct Drive {
     /// Device under test, on a medium that can lose power.
-    pub device: Device<FragileNand>,
+    pub device: Device,
 }
 
 /// Options of a [`Drive`]. By default it has 14 blocks of four pages in one pool (set of planes), and logical pages
@@ -191,7 +191,7 @@ impl Drive {
 
     /// Restores power, recovers the device and audits it.
     pub fn restore_power_and_recover(&mut self) {
-        self.device.ftl_mut().store_mut().nand_mut().restore_power(None);
+        self.device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
         self.device.recover().expect("power stays on");
         audit(&mut self.device);
     }
@@ -278,13 +278,14 @@ pub fn run_with_every_power_cut(
         let mut before = DriveOptions { power_cut_outcome: outcome, ..build.clone() }.build_drive();
         scene(&mut before);
         let mut uncut = before.clone();
-        uncut.device.ftl_mut().store_mut().nand_mut().restore_power(None);
+        uncut.device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(None);
         step(&mut uncut).expect("the step succeeds uncut");
-        let operations = uncut.device.ftl().store().nand().cuttable_operations_since_power_restore();
+        let operations =
+            uncut.device.ftl().store().nand().power_cut_nand().cuttable_operations_since_power_restore();
         verify(&mut uncut);
         for cut_at in 0..operations {
             let mut drive = before.clone();
-            drive.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
+            drive.device.ftl_mut().store_mut().nand_mut().power_cut_nand_mut().restore_power(Some(cut_at));
             let error = step(&mut drive).expect_err("the cut is inside the step");
             assert!(error.is_power_loss(), "{error}");
             drive.restore_power_and_recover();

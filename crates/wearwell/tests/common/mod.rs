@@ -22,7 +22,7 @@ use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::design::Parts;
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::{
-    CutOutcome, FaultProbabilities, FaultyNand, Geometry, Nand, PowerCutNand, RecordedOp, RecordingNand,
+    AnyNand, CutOutcome, FaultProbabilities, FaultyNand, Geometry, PowerCutNand, RecordedOp, RecordingNand,
     RetainedPageFields, SimNand,
 };
 use wearwell::write_buffer::{WriteBufferOptions, WriteBufferPolicy};
@@ -61,23 +61,30 @@ pub fn nand_with_all_page_fields(tiny_device: &TinyDevice) -> SimNand {
         .with_nvram(nvram_bytes(&tiny_device.geometry))
 }
 
-/// Medium whose power can be cut, whose programs and erases can fail, and which records its operations. All tests with
-/// power cuts, failures or recorded operations use this one type, because the engine is compiled again for each type of
-/// medium.
-pub type FragileNand = PowerCutNand<FaultyNand<RecordingNand<SimNand>>>;
-
 /// Returns a medium that records its programs and erases, and that never fails.
-pub fn recording_medium(medium: SimNand) -> FragileNand {
+pub fn recording_medium(medium: SimNand) -> PowerCutNand {
     medium_with_power_cut(medium, None, CutOutcome::NoEffect)
 }
 
 /// Returns the programs and erases that the medium of a device has executed, in order.
-pub fn recorded_ops(device: &Device<FragileNand>) -> &[RecordedOp] {
-    device.ftl().store().nand().inner().inner().recorded_ops()
+pub fn recorded_ops(device: &Device) -> &[RecordedOp] {
+    let recording: Option<&RecordingNand> = faulty_nand(device).inner().downcast_ref();
+    recording.expect("the medium records its operations").recorded_ops()
+}
+
+/// Returns the number of programs and erases that the medium of a device has made fail.
+pub fn failures(device: &Device) -> u32 {
+    faulty_nand(device).failures()
+}
+
+/// Returns the wrapper that makes programs and erases of a device fail.
+fn faulty_nand(device: &Device) -> &FaultyNand {
+    let faulty = device.ftl().store().nand().power_cut_nand().inner().downcast_ref();
+    faulty.expect("programs and erases of the medium can fail")
 }
 
 /// Returns a medium whose power is cut at operation `cut_at`, and which never fails otherwise.
-pub fn medium_with_power_cut(medium: SimNand, cut_at: Option<u64>, outcome: CutOutcome) -> FragileNand {
+pub fn medium_with_power_cut(medium: SimNand, cut_at: Option<u64>, outcome: CutOutcome) -> PowerCutNand {
     PowerCutNand::new(
         FaultyNand::new(RecordingNand::new(medium), FaultProbabilities::default(), 0),
         cut_at,
@@ -86,28 +93,28 @@ pub fn medium_with_power_cut(medium: SimNand, cut_at: Option<u64>, outcome: CutO
 }
 
 /// Returns a medium whose programs and erases fail as planned, and whose power is never cut.
-pub fn medium_with_faults(medium: SimNand, plan: FaultProbabilities, seed: u64) -> FragileNand {
+pub fn medium_with_faults(medium: SimNand, plan: FaultProbabilities, seed: u64) -> PowerCutNand {
     PowerCutNand::new(FaultyNand::new(RecordingNand::new(medium), plan, seed), None, CutOutcome::NoEffect)
 }
 
 /// Returns a device with the logical size of the tiny device on the medium `nand`.
-pub fn device<N: Nand>(
+pub fn device(
     tiny_device: &TinyDevice,
     parts: &Parts,
     buffer: WriteBufferOptions,
-    nand: N,
-) -> Device<N> {
+    nand: impl Into<AnyNand>,
+) -> Device {
     let logical = tiny_device.logical_pages(parts);
     Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("a world fits every design")
 }
 
 /// Returns a device with half of the largest possible logical size, so that it can lose some blocks.
-pub fn device_with_half_logical_size<N: Nand>(
+pub fn device_with_half_logical_size(
     tiny_device: &TinyDevice,
     parts: &Parts,
     buffer: WriteBufferOptions,
-    nand: N,
-) -> Device<N> {
+    nand: impl Into<AnyNand>,
+) -> Device {
     let logical = (tiny_device.logical_pages(parts) / 2).max(1);
     Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("it fits")
 }
@@ -240,7 +247,7 @@ impl Oracle {
     }
 
     /// Creates the oracle (expected contents) of an empty device, to which `contents` different contents are written.
-    pub fn for_device<N: Nand>(device: &Device<N>, contents: usize) -> Self {
+    pub fn for_device(device: &Device, contents: usize) -> Self {
         let sectors_per_page = device.ftl().store().geometry().page_bytes as u64 / SECTOR_BYTES;
         Self::new(device.capacity_bytes() / SECTOR_BYTES, sectors_per_page, contents)
     }
@@ -299,7 +306,7 @@ impl Oracle {
     }
 
     /// Reads a range of the device and compares it with the expected contents, sector by sector.
-    pub fn compare_range<N: Nand>(&mut self, device: &mut Device<N>, first: u64, sectors: u64) -> Result<()> {
+    pub fn compare_range(&mut self, device: &mut Device, first: u64, sectors: u64) -> Result<()> {
         let mut got = std::mem::take(&mut self.buffer);
         got.clear();
         // The buffer is filled with bytes that are no content, so that missing reads are noticed.
@@ -314,12 +321,12 @@ impl Oracle {
     }
 
     /// Compares the whole device with the expected contents.
-    pub fn compare_all_logical_pages<N: Nand>(&mut self, device: &mut Device<N>) -> Result<()> {
+    pub fn compare_all_logical_pages(&mut self, device: &mut Device) -> Result<()> {
         self.compare_range(device, 0, self.sectors())
     }
 
     /// Executes an operation on the device, and records its effect if the device accepted it.
-    pub fn apply<N: Nand>(&mut self, device: &mut Device<N>, op: Op) -> Result<()> {
+    pub fn apply(&mut self, device: &mut Device, op: Op) -> Result<()> {
         match op {
             Op::Write { first_sector: first, sectors, content_id: id } => {
                 let bytes = self.content_bytes(first, sectors, id);
@@ -353,7 +360,7 @@ impl Oracle {
 }
 
 /// Compares all counters of a device with a recount from scratch; panics at a difference.
-pub fn audit<N: Nand>(device: &mut Device<N>) {
+pub fn audit(device: &mut Device) {
     if let Err(violation) = device.ftl_mut().check() {
         panic!("audit: {violation}");
     }

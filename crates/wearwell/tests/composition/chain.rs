@@ -31,8 +31,8 @@ use wearwell::write_buffer::WriteBufferOptions;
 
 use super::DOCUMENT;
 use crate::common::{
-    BUFFERS, FragileNand, Op, OperationGenerator, Oracle, Random, TinyDevice, accepts_logical_pages,
-    recorded_ops, recording_medium, tiny_devices,
+    BUFFERS, Op, OperationGenerator, Oracle, Random, TinyDevice, accepts_logical_pages, recorded_ops,
+    recording_medium, tiny_devices,
 };
 
 /// Number of host operations of a run.
@@ -192,7 +192,7 @@ impl LifetimeManagerUnderTest {
 
     /// Advances the time to that of request number `request`. If an epoch (management period) has ended, switches
     /// content mechanisms by the decision, and returns it.
-    fn advance(&mut self, request: u64, device: &mut Device<FragileNand>) -> Option<EpochDecision> {
+    fn advance(&mut self, request: u64, device: &mut Device) -> Option<EpochDecision> {
         let ftl = device.ftl_mut();
         let page_bytes = u64::from(ftl.store().geometry().page_bytes);
         let stats = ftl.stats();

@@ -129,7 +129,7 @@ pub fn refusal(parts: &Parts) -> String {
 /// Device under test, with the bytes that each logical page must have.
 pub struct Rig {
     /// Device under test.
-    pub device: Device<SimNand>,
+    pub device: Device,
     /// Bytes that were last written to each logical page.
     contents: Vec<Vec<u8>>,
     /// Number of filler pages written so far.

@@ -8,7 +8,7 @@ use wearwell::validity::{Gecko, GeckoOptions, MergeMode};
 use super::rig::{
     ExpectedInvalidPages, GeckoReport, Rig, geometry, options_of, pages_on_flash, scan_invalid_pages_by_block,
 };
-use crate::common::{FragileNand, Random, medium_with_power_cut};
+use crate::common::{Random, medium_with_power_cut};
 
 /// Number of blocks of the flash.
 const BLOCKS: u32 = 240;
@@ -22,7 +22,7 @@ fn test_geometry() -> Geometry {
 
 /// Returns an empty Logarithmic Gecko on flash whose power is cut at operation `cut_at`. The returned rig records all
 /// reports of invalid pages and opened blocks.
-fn rig(options: GeckoOptions, cut_at: Option<u64>, outcome: CutOutcome) -> Rig<FragileNand> {
+fn rig(options: GeckoOptions, cut_at: Option<u64>, outcome: CutOutcome) -> Rig {
     let nand = medium_with_power_cut(SimNand::new(test_geometry(), RetainedPageFields::ALL), cut_at, outcome);
     let mut rig = Rig::on(nand, options);
     rig.recorded_reports = Some(Vec::new());
@@ -31,7 +31,7 @@ fn rig(options: GeckoOptions, cut_at: Option<u64>, outcome: CutOutcome) -> Rig<F
 
 /// Executes `updates` random reports of invalid pages, each followed by all deferred writes of Logarithmic Gecko and
 /// random openings of blocks. Returns early if power is cut.
-fn run(rig: &mut Rig<FragileNand>, updates: u64, seed: u64) {
+fn run(rig: &mut Rig, updates: u64, seed: u64) {
     let mut random = Random::new(seed);
     for _ in 0..updates {
         rig.invalidate_random_page(&mut random);
@@ -87,7 +87,7 @@ fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
         let options = options_of(ratio, parts, mode);
         let mut uncut = rig(options, None, CutOutcome::NoEffect);
         run(&mut uncut, UPDATES, 1);
-        let operations = uncut.store.nand().cuttable_operations_since_power_restore();
+        let operations = uncut.store.nand().power_cut_nand().cuttable_operations_since_power_restore();
         assert!(operations > 60, "{operations} operations: {options:?}");
         let mut unfinished = 0;
         println!("{operations} programs and erases: {options:?}");
@@ -95,7 +95,7 @@ fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
             for outcome in CutOutcome::ALL {
                 let mut rig = rig(options, Some(cut_at), outcome);
                 run(&mut rig, UPDATES, 1);
-                assert!(rig.store.nand().is_power_lost());
+                assert!(rig.store.nand().power_cut_nand().is_power_lost());
                 unfinished += u32::from(recover_and_compare(&mut rig, options));
                 if outcome != CutOutcome::NoEffect && rig.last_cut_was_a_program() {
                     continue_after_recovery(&mut rig);
@@ -108,12 +108,16 @@ fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
 
 /// Recovers Logarithmic Gecko from flash and compares its invalid pages with the expected bitmap. Returns whether pages
 /// of an unfinished run were on flash.
-fn recover_and_compare(rig: &mut Rig<FragileNand>, options: GeckoOptions) -> bool {
-    rig.store.nand_mut().restore_power(None);
+fn recover_and_compare(rig: &mut Rig, options: GeckoOptions) -> bool {
+    rig.store.nand_mut().power_cut_nand_mut().restore_power(None);
     let pages = pages_on_flash(rig.store.nand_mut());
     let mut recovered = Gecko::new(&test_geometry(), options).expect("valid");
     recovered.recover(&mut rig.store, &pages).expect("what is complete covers every flush");
-    assert_eq!(rig.store.nand().cuttable_operations_since_power_restore(), 0, "recovery writes nothing");
+    assert_eq!(
+        rig.store.nand().power_cut_nand().cuttable_operations_since_power_restore(),
+        0,
+        "recovery writes nothing"
+    );
     let durable_until =
         recovered.level_entries_and_pages_of_each_run().next().map(|_| recovered.durable_until_sequence());
     // If the last page of a run was programmed but not acknowledged, the run is complete.
@@ -136,7 +140,7 @@ fn recover_and_compare(rig: &mut Rig<FragileNand>, options: GeckoOptions) -> boo
 
 /// Reports further invalid pages and opened blocks to a recovered Logarithmic Gecko. Checks that its answers are
 /// correct and that it can be recovered again.
-fn continue_after_recovery(rig: &mut Rig<FragileNand>) {
+fn continue_after_recovery(rig: &mut Rig) {
     let options = rig.gecko.options();
     run(rig, 250, 2);
     rig.compare_invalid_pages_with_expected();

@@ -3,7 +3,7 @@
 
 use wearwell::Result;
 use wearwell::address::{BlockId, Lpn, Ppn};
-use wearwell::nand::{Geometry, Nand, Oob, PageKind, RetainedPageFields, SimNand};
+use wearwell::nand::{AnyNand, Geometry, Nand, Oob, PageKind, RetainedPageFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::store::{BlockState, FlashPageStore, FreeBlockOrder, PagesToCopy, Stream};
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode, ValidityStore};
@@ -89,9 +89,9 @@ pub enum GeckoReport {
 }
 
 /// Logarithmic Gecko under test on flash, with the bitmap in RAM that has the expected answers.
-pub struct Rig<N = SimNand> {
+pub struct Rig {
     /// Flash of Logarithmic Gecko, with its block table.
-    pub store: FlashPageStore<N>,
+    pub store: FlashPageStore,
     /// Logarithmic Gecko under test.
     pub gecko: Gecko,
     /// Expected answers of Logarithmic Gecko: a bitmap of invalid pages in RAM.
@@ -125,11 +125,10 @@ impl Rig {
     pub fn new(geometry: &Geometry, options: GeckoOptions) -> Self {
         Self::on(SimNand::new(geometry.clone(), RetainedPageFields::ALL), options)
     }
-}
 
-impl<N: Nand> Rig<N> {
     /// Creates an empty Logarithmic Gecko on this medium.
-    pub fn on(nand: N, options: GeckoOptions) -> Self {
+    pub fn on(nand: impl Into<AnyNand>, options: GeckoOptions) -> Self {
+        let nand = nand.into();
         let geometry = nand.geometry().clone();
         Self {
             gecko: Gecko::new(&geometry, options).expect("valid options"),
@@ -473,10 +472,7 @@ impl<N: Nand> Rig<N> {
 }
 
 /// Returns the invalid pages that a Logarithmic Gecko reports, by block, from one scan of all blocks.
-pub fn scan_invalid_pages_by_block<N: Nand>(
-    gecko: &Gecko,
-    store: &mut FlashPageStore<N>,
-) -> Vec<(u32, Vec<u32>)> {
+pub fn scan_invalid_pages_by_block(gecko: &Gecko, store: &mut FlashPageStore) -> Vec<(u32, Vec<u32>)> {
     let block_pages = store.geometry().block_pages();
     let mut known = Vec::new();
     let each = |block: BlockId, words: &[u64]| {
@@ -488,7 +484,7 @@ pub fn scan_invalid_pages_by_block<N: Nand>(
 }
 
 /// Returns every readable page of Logarithmic Gecko, as a scan after a power cut finds it.
-pub fn pages_on_flash<N: Nand>(nand: &mut N) -> Vec<(Ppn, Oob)> {
+pub fn pages_on_flash(nand: &mut AnyNand) -> Vec<(Ppn, Oob)> {
     let pages = nand.geometry().pages() as u32;
     let readable = |ppn| Some((ppn, nand.probe_page(ppn).ok().flatten()?));
     (0..pages).map(Ppn).filter_map(readable).filter(|(_, oob)| oob.kind == PageKind::Validity).collect()

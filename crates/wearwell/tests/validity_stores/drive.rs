@@ -7,12 +7,10 @@ use std::collections::VecDeque;
 use wearwell::Result;
 use wearwell::address::{BlockId, Lpn, OptionalAddress, Ppn};
 use wearwell::data::{Content, Fingerprint, mix_bits};
-use wearwell::nand::{Geometry, Nand, Oob, PageKind};
+use wearwell::nand::{AnyNand, Geometry, Nand, Oob, PageKind};
 use wearwell::operation::Cause;
 use wearwell::store::{BlockState, FlashPageStore, FreeBlockOrder, PagesToCopy, Stream};
 use wearwell::validity::ValidityStore;
-
-use crate::common::FragileNand;
 
 /// Store of page validity that these tests can run.
 pub trait StoreUnderTest: ValidityStore {}
@@ -35,9 +33,9 @@ pub fn geometry([pools, blocks, pages, page_bytes]: [u32; 4]) -> Geometry {
 }
 
 /// Miniature page-mapped device around the store of page validity under test.
-pub struct Drive<N, V> {
+pub struct Drive<V> {
     /// Flash on which the store under test keeps its pages.
-    pub io: FlashPageStore<N>,
+    pub io: FlashPageStore,
     /// Store of page validity under test.
     pub validity: V,
     /// Last sequence number before each block was opened; `u64::MAX` for a block without data.
@@ -73,10 +71,11 @@ pub struct Drive<N, V> {
     drawn_random_numbers: u64,
 }
 
-impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
+impl<V: StoreUnderTest> Drive<V> {
     /// Returns a device on which no logical page is written. `full` is its number of logical pages as a share of the
     /// flash pages, and `new` creates the store under test.
-    pub fn new(nand: N, full: f64, new: impl Fn(&Geometry, u64) -> V) -> Self {
+    pub fn new(nand: impl Into<AnyNand>, full: f64, new: impl Fn(&Geometry, u64) -> V) -> Self {
+        let nand = nand.into();
         let geometry = nand.geometry().clone();
         let (pages, blocks) = (geometry.pages() as usize, geometry.blocks() as usize);
         let logical = (pages as f64 * full) as usize;
@@ -123,7 +122,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
     }
 
     /// Returns the flash pages of a block.
-    fn pages_of(&self, block: BlockId) -> impl Iterator<Item = Ppn> + use<N, V> {
+    fn pages_of(&self, block: BlockId) -> impl Iterator<Item = Ppn> + use<V> {
         let first = self.geometry.first_page(block).0;
         (first..first + self.geometry.block_pages()).map(Ppn)
     }
@@ -395,7 +394,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
     }
 }
 
-impl<V: StoreUnderTest> Drive<FragileNand, V> {
+impl<V: StoreUnderTest> Drive<V> {
     /// Programs the page whose program a power cut prevented. The block table, which survives the cut in this test,
     /// counts that page as used, and pages of a block must be programmed in order.
     pub fn consume_interrupted_page(&mut self) {

@@ -8,13 +8,12 @@ use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::gc::CopyBatch;
 use crate::mapping::Mapping;
-use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::sharing::reverse_map::{AnyReverseMap, ReverseMapEntry};
 use crate::store::{ContentRecord, ContentRecordKey, PagesToCopy, Stream};
 use crate::tables::prefetch::load_into_cpu_cache;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Splits compressed chunks that take more flash pages than they have live members, until the excess pages of all
     /// chunks together are within their limit. Rewrites the live members as plain pages.
     #[inline]

@@ -11,7 +11,6 @@ use crate::address::{Lpn, Ppn, StoredUnit, chunk_and_member_of, unit_of_chunk_me
 use crate::content::compress::directory::RecoveredChunks;
 use crate::data::Fingerprint;
 use crate::error::{Error, Result};
-use crate::nand::Nand;
 use crate::store::{ContentRecord, FlashPageStore};
 use crate::tables::prefetch::load_into_cpu_cache;
 
@@ -62,7 +61,7 @@ pub(crate) struct CompressionState {
 }
 
 impl CompressionState {
-    pub(crate) fn new<N: Nand>(store: &FlashPageStore<N>) -> Result<Self> {
+    pub(crate) fn new(store: &FlashPageStore) -> Result<Self> {
         let geometry = store.geometry();
         // Member numbers must fit in 32 bits after the page numbers, with at most one chunk per page.
         if stored_unit_count(geometry.pages(), true) > u32::MAX as u64 {

@@ -111,7 +111,7 @@ mod tests {
                 .expect("there is room");
         }
         ftl.flush().expect("there is room");
-        let stored = |ftl: &Ftl<SimNand>| {
+        let stored = |ftl: &Ftl| {
             let chunks = ftl.compression.as_ref().expect("the design compresses").chunks.iter().enumerate();
             chunks.filter(|(_, chunk)| !chunk.is_empty()).map(|(k, chunk)| (k, *chunk)).collect::<Vec<_>>()
         };

@@ -36,15 +36,15 @@ impl ContentMechanism for Compression {
         parts.chunks.is_some()
     }
 
-    fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
+    fn is_on(ftl: &Ftl) -> bool {
         ftl.compression.as_ref().is_some_and(|stage| stage.is_compression_on)
     }
 
-    fn write_buffered_pages<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
+    fn write_buffered_pages(ftl: &mut Ftl) -> Result<()> {
         ftl.retry_after_program_failure(Ftl::write_buffered_chunk)
     }
 
-    fn set_enabled<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+    fn set_enabled(ftl: &mut Ftl, is_on: bool) {
         if let Some(stage) = &mut ftl.compression {
             stage.is_compression_on = is_on;
         }
@@ -53,7 +53,7 @@ impl ContentMechanism for Compression {
     /// Compresses a host write into a chunk. Returns whether the write is complete; otherwise it is offered to the next
     /// mechanism.
     #[inline(always)]
-    fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
+    fn offer_write(ftl: &mut Ftl, write: &HostWrite<'_>) -> Result<bool> {
         let Some(stage) = &ftl.compression else { return Ok(false) };
         if !stage.is_compression_on {
             ftl.sample_for_compression(&write.content);
@@ -68,7 +68,7 @@ impl ContentMechanism for Compression {
     }
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Returns the state of compression of a design that compresses.
     #[inline]
     pub(crate) fn compression_state(&self) -> &CompressionState {

@@ -13,7 +13,6 @@ use crate::design::ContentParts;
 use crate::error::Result;
 use crate::ftl::{Ftl, stored_fingerprint};
 use crate::lifetime::EnergyModel;
-use crate::nand::Nand;
 
 /// Deduplication: a page whose content is already stored is not written again.
 pub(crate) struct Deduplication;
@@ -33,13 +32,13 @@ impl ContentMechanism for Deduplication {
         parts.sharing.is_some_and(|sharing| sharing.dedup.is_some())
     }
 
-    fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
+    fn is_on(ftl: &Ftl) -> bool {
         ftl.sharing
             .as_ref()
             .is_some_and(|sharing| sharing.is_deduplication_on && sharing.content_index.is_some())
     }
 
-    fn set_enabled<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+    fn set_enabled(ftl: &mut Ftl, is_on: bool) {
         if let Some(sharing) = &mut ftl.sharing {
             sharing.is_deduplication_on = is_on;
         }
@@ -48,7 +47,7 @@ impl ContentMechanism for Deduplication {
     /// Binds the logical page of a host write to stored content, if its content is stored. Returns whether the write is
     /// complete.
     #[inline(always)]
-    fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
+    fn offer_write(ftl: &mut Ftl, write: &HostWrite<'_>) -> Result<bool> {
         let Some(stored) = ftl.find_stored_content(write.fingerprint, &write.content)? else {
             return Ok(false);
         };
@@ -60,7 +59,7 @@ impl ContentMechanism for Deduplication {
     }
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Finds a stored unit (physical page or member of a compressed chunk) with this content in the content index, the
     /// hash table of stored contents. With `must_verify_hits`, reads the unit that was found from flash and compares
     /// its bytes.

@@ -18,7 +18,7 @@ use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::Stream;
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Merges (rewrites base and delta as one page) the logical pages in delta form that became read-hot or write-cold
     /// and whose bases are among `pages`, the valid pages of a GC victim. Removes these bases from `pages`. Called
     /// before GC copies the data pages of the victim; a merge programs one page, as the copy of the base would.

@@ -284,8 +284,8 @@ pub(crate) fn access_count_table_size(
 impl DeltaState {
     /// Creates the state of delta encoding of a device, with a table of access counts of this size
     /// ([`access_count_table_size`]).
-    pub(crate) fn new<N: Nand>(
-        store: &FlashPageStore<N>,
+    pub(crate) fn new(
+        store: &FlashPageStore,
         design: DeltaOptions,
         access_count_table_size: AccessCountTableSize,
     ) -> Self {
@@ -589,7 +589,7 @@ impl DeltaState {
     }
 
     /// Resets the state of delta encoding after a power loss in which its RAM was lost. Statistics and limits are kept.
-    pub(crate) fn reset_after_power_loss<N: Nand>(&mut self, store: &FlashPageStore<N>) {
+    pub(crate) fn reset_after_power_loss(&mut self, store: &FlashPageStore) {
         let Self {
             max_delta_pages: page_limit,
             spare_pages,
@@ -720,7 +720,7 @@ impl DeltaState {
     }
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Returns the state of delta encoding of a design with deltas.
     #[inline]
     pub(crate) fn delta_state(&self) -> &DeltaState {

@@ -43,7 +43,7 @@ pub(crate) enum BaseOfRecordedDelta {
     Unmapped,
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Rebuilds the delta table in recovery from the flash pages of deltas that the scan found, with their sequence
     /// numbers. `base_of` returns the physical page of a logical page, if it is mapped to one. A delta is current if
     /// its flash page is newer than the last full write of the logical page. If a logical page has several such deltas,

@@ -53,11 +53,11 @@ impl ContentMechanism for Recycling {
         parts.recycle.is_some()
     }
 
-    fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
+    fn is_on(ftl: &Ftl) -> bool {
         ftl.recycle.as_ref().is_some_and(|stage| stage.is_on)
     }
 
-    fn set_enabled<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+    fn set_enabled(ftl: &mut Ftl, is_on: bool) {
         if let Some(stage) = &mut ftl.recycle {
             stage.is_on = is_on;
         }
@@ -65,7 +65,7 @@ impl ContentMechanism for Recycling {
 
     /// Revives a dead page of equal content for a host write, if there is one. Returns whether the write is complete.
     #[inline(always)]
-    fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
+    fn offer_write(ftl: &mut Ftl, write: &HostWrite<'_>) -> Result<bool> {
         match ftl.find_dead_page(write.fingerprint, &write.content)? {
             Some(dead) => ftl.recycle_page(write.lpn, dead),
             None => Ok(false),
@@ -76,8 +76,8 @@ impl ContentMechanism for Recycling {
 impl RecycleState {
     /// Creates the recycling state of a device. `is_only_content_mechanism` is `true` if the device has no other
     /// content mechanism.
-    pub(crate) fn new<N: Nand>(
-        store: &FlashPageStore<N>,
+    pub(crate) fn new(
+        store: &FlashPageStore,
         logical_pages: u32,
         design: &RecyclingPart,
         is_only_content_mechanism: bool,
@@ -109,7 +109,7 @@ fn ppn_known_in_ram(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
 /// Returns whether the physical page `ppn` was programmed too long ago to be revived. The age of a page is counted in
 /// flash programs since its block was opened, because a controller can store this per block. It includes the programs
 /// between the opening of the block and the program of the page.
-fn exceeds_revival_age_limit<N: Nand>(design: &RecyclingPart, store: &FlashPageStore<N>, ppn: Ppn) -> bool {
+fn exceeds_revival_age_limit(design: &RecyclingPart, store: &FlashPageStore, ppn: Ppn) -> bool {
     design.options.max_revival_age_programs.is_some_and(|limit| {
         let opened_at = store.blocks().opened_at_sequence(store.block_of(ppn));
         store.last_sequence() - opened_at > limit
@@ -125,12 +125,12 @@ impl RecycleState {
 
     /// Returns whether the dead page `ppn` is older than the design's limit (`max_revival_age_programs`), so that it
     /// must not be revived.
-    pub(crate) fn is_too_old_to_revive<N: Nand>(&self, store: &FlashPageStore<N>, ppn: Ppn) -> bool {
+    pub(crate) fn is_too_old_to_revive(&self, store: &FlashPageStore, ppn: Ppn) -> bool {
         exceeds_revival_age_limit(&self.options, store, ppn)
     }
 }
 
-impl<N: Nand> Ftl<N> {
+impl Ftl {
     /// Returns the state of recycling of a design that revives dead pages.
     #[inline]
     fn recycle_state(&self) -> &RecycleState {

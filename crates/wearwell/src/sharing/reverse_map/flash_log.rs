@@ -49,7 +49,6 @@ use super::{
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
 use crate::events::MetadataWriteReason;
-use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{FlashPageStore, Stream};
 
@@ -96,7 +95,7 @@ impl FlashLog {
     /// [`Error::InvalidOptions`] if the medium has no NVRAM for a page and a word, the log has fewer than two pages or
     /// more than the device, or the device has more than [`MAX_DEVICE_PAGES_FOR_LOG`](super::MAX_DEVICE_PAGES_FOR_LOG)
     /// pages.
-    pub fn new<N: Nand>(io: &FlashPageStore<N>, log_bytes: u64, entry_layout: EntryLayout) -> Result<Self> {
+    pub fn new(io: &FlashPageStore, log_bytes: u64, entry_layout: EntryLayout) -> Result<Self> {
         let (page_bytes, pages) = (io.geometry().page_bytes, io.geometry().pages());
         let buffer_bytes = page_bytes as u64 + 8;
         let log_pages = log_bytes / page_bytes as u64;
@@ -179,9 +178,9 @@ impl FlashLog {
 
     /// Decodes the reverse-map entry in `slot` of the NVRAM buffer, with the atomic remap command to which it belongs,
     /// if any; `None` if the slot is empty or torn.
-    fn buffered_entry<N: Nand>(
+    fn buffered_entry(
         &self,
-        io: &FlashPageStore<N>,
+        io: &FlashPageStore,
         slot: u32,
     ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
         let (words, command) =
@@ -195,9 +194,9 @@ impl FlashLog {
     }
 
     /// Appends a reverse-map entry to the NVRAM buffer. A full buffer is first programmed as a page of the flash log.
-    fn append_to_nvram_buffer<N: Nand>(
+    fn append_to_nvram_buffer(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         entry: ReverseMapEntry,
         command: Option<RemapCommand>,
     ) -> Result<()> {
@@ -217,19 +216,19 @@ impl FlashLog {
 
     /// Returns the number of flash pages that the reverse-map log can append without using the free block that GC keeps
     /// for its copies.
-    fn appendable_pages<N: Nand>(io: &FlashPageStore<N>) -> u64 {
+    fn appendable_pages(io: &FlashPageStore) -> u64 {
         io.free_pages_above_reserve(Stream::RemapLog, io.preferred_append_pool(Stream::RemapLog)) as u64
     }
 
     /// Copies the entries in the NVRAM buffer to the page buffer in RAM, from which the log page is programmed.
-    fn copy_nvram_to_page_buffer<N: Nand>(&mut self, io: &FlashPageStore<N>) {
+    fn copy_nvram_to_page_buffer(&mut self, io: &FlashPageStore) {
         for (bytes, word) in self.page_buffer.chunks_exact_mut(8).zip(io.nvram()) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
     }
 
     /// Programs the NVRAM buffer of reverse-map entries as the next page of the flash log, then zeroes the buffer.
-    fn flush_nvram_buffer<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    fn flush_nvram_buffer(&mut self, io: &mut FlashPageStore) -> Result<()> {
         self.copy_nvram_to_page_buffer(io);
         io.flash_ops.record_metadata_reason(MetadataWriteReason::ReverseMapLogFull);
         let pool = io.preferred_append_pool(Stream::RemapLog);
@@ -241,7 +240,7 @@ impl FlashLog {
     }
 
     /// Zeroes the NVRAM buffer of reverse-map entries, first slot first, after its page was programmed.
-    fn zero_nvram_buffer<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    fn zero_nvram_buffer(&mut self, io: &mut FlashPageStore) -> Result<()> {
         for at in 0..self.oldest_page_number_word_index() {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
@@ -263,11 +262,7 @@ impl FlashLog {
 
     /// Cleans the oldest page of the flash log: appends copies of those of its entries that are still needed to the
     /// log, and discards the page. Costs one page read and at most one program.
-    fn clean_oldest_page<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        liveness_of: LivenessOf<'_>,
-    ) -> Result<()> {
+    fn clean_oldest_page(&mut self, io: &mut FlashPageStore, liveness_of: LivenessOf<'_>) -> Result<()> {
         if self.live_page_ppns.is_empty() {
             return Ok(());
         }
@@ -277,10 +272,7 @@ impl FlashLog {
 
     /// Reads the oldest page of the flash log. Returns the numbers of the blocks to which its entries refer, each once,
     /// and those entries of the page that are still in the index by block.
-    fn read_oldest_page<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-    ) -> Result<(Vec<usize>, Vec<ReverseMapEntry>)> {
+    fn read_oldest_page(&mut self, io: &mut FlashPageStore) -> Result<(Vec<usize>, Vec<ReverseMapEntry>)> {
         let place = *self.live_page_ppns.front().expect("the log has a page");
         io.read(place, &mut self.page_buffer, Cause::RemapLog)?;
         let mut groups: Vec<usize> =
@@ -297,9 +289,9 @@ impl FlashLog {
 
     /// Appends copies of those of `entries` that are still needed to the flash log, and discards its oldest page, from
     /// which `entries` and their `groups` were read.
-    fn move_entries_out_of_oldest_page<N: Nand>(
+    fn move_entries_out_of_oldest_page(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         groups: &[usize],
         entries: &[ReverseMapEntry],
         liveness_of: LivenessOf<'_>,
@@ -329,9 +321,9 @@ impl FlashLog {
 
     /// Returns those of the reverse-map `entries` whose logical page is no longer mapped to the flash page that they
     /// name, as (LPN, PPN, sequence number), and removes them from the counts of superseded entries.
-    fn take_superseded_entries<N: Nand>(
+    fn take_superseded_entries(
         &mut self,
-        io: &FlashPageStore<N>,
+        io: &FlashPageStore,
         entries: &[ReverseMapEntry],
     ) -> HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> {
         let mut taken = HashSet::default();
@@ -363,9 +355,9 @@ impl FlashLog {
 
     /// Recovers the NVRAM buffer of reverse-map entries after a power loss: zeroes the buffer if its entries were
     /// already programmed, otherwise continues with them. `entries_on_flash` are those of all live log pages.
-    fn recover_nvram_buffer<N: Nand>(
+    fn recover_nvram_buffer(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         entries_on_flash: &[(u32, ReverseMapEntry)],
     ) -> Result<()> {
         io.charge_nvram_scan(self.page_buffer.len() as u64);
@@ -387,9 +379,9 @@ impl FlashLog {
 
     /// Zeroes the entries of an incomplete atomic remap command in the NVRAM buffer, the youngest first. Also zeroes a
     /// torn entry after them, because its remaining words would mix with those of the next entry.
-    fn discard_torn_command<N: Nand>(
+    fn discard_torn_command(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         nvram_buffer_entries: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> Result<()> {
         if self.buffered_entries < self.entries_per_page {
@@ -423,11 +415,7 @@ fn remove_older_entry_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
 }
 
 impl ReverseMap for FlashLog {
-    fn make_room_for_entry<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        liveness_of: LivenessOf<'_>,
-    ) -> Result<bool> {
+    fn make_room_for_entry(&mut self, io: &mut FlashPageStore, liveness_of: LivenessOf<'_>) -> Result<bool> {
         if !self.has_room_for_entries(1)
             && self.reclaimable_entries() > self.capacity_entries() / LOG_CAPACITY_TO_MIN_CLEANING_GAIN_RATIO
         {
@@ -436,9 +424,9 @@ impl ReverseMap for FlashLog {
         Ok(self.has_room_for_entries(1))
     }
 
-    fn make_room_for_victim<N: Nand>(
+    fn make_room_for_victim(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
@@ -453,9 +441,9 @@ impl ReverseMap for FlashLog {
 
     /// Records a reverse-map entry in the NVRAM buffer of the flash log. O(1): two or three 8-byte words are stored. If
     /// the buffer is full, it is first programmed as a log page.
-    fn record_entry<N: Nand>(
+    fn record_entry(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
@@ -467,9 +455,9 @@ impl ReverseMap for FlashLog {
         self.append_to_nvram_buffer(io, entry, None)
     }
 
-    fn make_room_for_remap_entries<N: Nand>(
+    fn make_room_for_remap_entries(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         places: &[Option<Ppn>],
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
@@ -490,9 +478,9 @@ impl ReverseMap for FlashLog {
         Ok(self.has_room_for_entries(count))
     }
 
-    fn record_remap_entries<N: Nand>(
+    fn record_remap_entries(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         command: RemapCommand,
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
@@ -503,14 +491,14 @@ impl ReverseMap for FlashLog {
         entries.iter().try_for_each(|&entry| self.append_to_nvram_buffer(io, entry, Some(command)))
     }
 
-    fn mark_mapping_superseded<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn, place: Ppn) {
+    fn mark_mapping_superseded(&mut self, io: &mut FlashPageStore, lpn: Lpn, place: Ppn) {
         self.index.mark_superseded(io, lpn, place);
         *self.superseded_entry_count_by_mapping.entry((lpn, place)).or_default() += 1;
     }
 
-    fn scan_entries_of_block<N: Nand>(
+    fn scan_entries_of_block(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
@@ -524,7 +512,7 @@ impl ReverseMap for FlashLog {
         Ok(())
     }
 
-    fn drop_entries_of_block<N: Nand>(&mut self, _: &mut FlashPageStore<N>, block: BlockId) -> Result<()> {
+    fn drop_entries_of_block(&mut self, _: &mut FlashPageStore, block: BlockId) -> Result<()> {
         for (_, entry) in self.index.take_group_entries(block.index()) {
             let place = entry.mapped_ppn.expect("an entry of a block names a page");
             self.superseded_entry_count_by_mapping.remove(&(entry.lpn, place));
@@ -537,7 +525,7 @@ impl ReverseMap for FlashLog {
         self.log_pages_found_by_scan = pages.to_vec();
     }
 
-    fn recover<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<Vec<ReverseMapEntry>> {
+    fn recover(&mut self, io: &mut FlashPageStore) -> Result<Vec<ReverseMapEntry>> {
         self.clear_ram_state();
         let found: HashMap<u32, Ppn, FxBuildHasher> = self.log_pages_found_by_scan.drain(..).collect();
         self.oldest_page_number = io.nvram()[self.oldest_page_number_word_index()] as u32;
@@ -559,9 +547,9 @@ impl ReverseMap for FlashLog {
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
     }
 
-    fn clean_excess_log_page<N: Nand>(
+    fn clean_excess_log_page(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         if self.live_pages() <= self.max_log_pages {
@@ -576,7 +564,7 @@ impl ReverseMap for FlashLog {
         Ok(true)
     }
 
-    fn all_entries<N: Nand>(&self, _: &FlashPageStore<N>) -> Vec<ReverseMapEntry> {
+    fn all_entries(&self, _: &FlashPageStore) -> Vec<ReverseMapEntry> {
         self.index.all_entries().map(|&(_, entry)| entry).collect()
     }
 

@@ -16,7 +16,6 @@ use rustc_hash::FxBuildHasher;
 
 use super::{BlockId, LivenessOf, Lpn, Ppn, REVERSE_MAP_ENTRY_BYTES, ReverseMap, ReverseMapEntry};
 use crate::error::Result;
-use crate::nand::Nand;
 use crate::store::FlashPageStore;
 use crate::tables::PageSet;
 
@@ -177,13 +176,13 @@ impl IdealReverseMap {
 }
 
 impl ReverseMap for IdealReverseMap {
-    fn make_room_for_entry<N: Nand>(&mut self, _: &mut FlashPageStore<N>, _: LivenessOf<'_>) -> Result<bool> {
+    fn make_room_for_entry(&mut self, _: &mut FlashPageStore, _: LivenessOf<'_>) -> Result<bool> {
         Ok(true)
     }
 
-    fn record_entry<N: Nand>(
+    fn record_entry(
         &mut self,
-        _: &mut FlashPageStore<N>,
+        _: &mut FlashPageStore,
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
@@ -203,7 +202,7 @@ impl ReverseMap for IdealReverseMap {
         Ok(())
     }
 
-    fn mark_mapping_superseded<N: Nand>(&mut self, _: &mut FlashPageStore<N>, lpn: Lpn, place: Ppn) {
+    fn mark_mapping_superseded(&mut self, _: &mut FlashPageStore, lpn: Lpn, place: Ppn) {
         let binders = self.lpns_mapped_without_program_by_ppn[&place];
         match self.remove_lpn_mapped_without_program(binders, lpn) {
             Some(binders) => _ = self.lpns_mapped_without_program_by_ppn.insert(place, binders),
@@ -212,9 +211,9 @@ impl ReverseMap for IdealReverseMap {
         self.entry_count -= 1;
     }
 
-    fn scan_entries_of_block<N: Nand>(
+    fn scan_entries_of_block(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
@@ -228,7 +227,7 @@ impl ReverseMap for IdealReverseMap {
         Ok(())
     }
 
-    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut FlashPageStore<N>, block: BlockId) -> Result<()> {
+    fn drop_entries_of_block(&mut self, io: &mut FlashPageStore, block: BlockId) -> Result<()> {
         let is_free = self
             .pages_mapped_without_program
             .is_disjoint(io.geometry().first_page(block), io.geometry().block_pages());
@@ -236,11 +235,11 @@ impl ReverseMap for IdealReverseMap {
         Ok(())
     }
 
-    fn recover<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<Vec<ReverseMapEntry>> {
+    fn recover(&mut self, io: &mut FlashPageStore) -> Result<Vec<ReverseMapEntry>> {
         Ok(self.all_entries(io))
     }
 
-    fn all_entries<N: Nand>(&self, _: &FlashPageStore<N>) -> Vec<ReverseMapEntry> {
+    fn all_entries(&self, _: &FlashPageStore) -> Vec<ReverseMapEntry> {
         self.lpns_mapped_without_program_by_ppn.keys().flat_map(|&place| self.entries_at(place)).collect()
     }
 

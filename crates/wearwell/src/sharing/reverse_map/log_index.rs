@@ -12,7 +12,6 @@ use super::{
     BlockId, EntriesOrSegmentsPerBlockHistogram, Lpn, MAX_REVERSE_MAP_FILL_PERCENT_FOR_HOST_ENTRIES, Ppn,
     ReverseMapEntry,
 };
-use crate::nand::Nand;
 use crate::store::FlashPageStore;
 
 /// Number of a group of log entries: the number of their block, or one more than the last block for tombstones.
@@ -77,11 +76,7 @@ impl<T: Clone> LogIndex<T> {
 
     /// Returns the group of a log entry: that of the block with its physical page, or that of the tombstones if it
     /// names no page.
-    pub(super) fn per_block_group_of<N: Nand>(
-        &self,
-        io: &FlashPageStore<N>,
-        entry: &ReverseMapEntry,
-    ) -> GroupNumber {
+    pub(super) fn per_block_group_of(&self, io: &FlashPageStore, entry: &ReverseMapEntry) -> GroupNumber {
         entry.mapped_ppn.map_or(self.tombstone_group(), |place| io.block_of(place).index())
     }
 
@@ -133,7 +128,7 @@ impl<T: Clone> LogIndex<T> {
     }
 
     /// Counts one more superseded entry: `lpn` is no longer bound to `place`.
-    pub(super) fn mark_superseded<N: Nand>(&mut self, io: &FlashPageStore<N>, lpn: Lpn, place: Ppn) {
+    pub(super) fn mark_superseded(&mut self, io: &FlashPageStore, lpn: Lpn, place: Ppn) {
         let group = &mut self.groups[io.block_of(place).index()];
         group.superseded_entries += 1;
         let recorded = group.entries.len() as u32;

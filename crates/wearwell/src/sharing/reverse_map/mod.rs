@@ -58,7 +58,6 @@ pub use segments::{DEFAULT_SEGMENT_BYTES, MAX_SEGMENTS, NvramSegments};
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::error::{Error, Result};
-use crate::nand::Nand;
 use crate::store::FlashPageStore;
 
 /// A reverse-map entry: records one bind (mapping without a program), or one trim as a tombstone.
@@ -230,9 +229,9 @@ impl EntryLayout {
 
     /// Stores a reverse-map entry in NVRAM from word `first_word_index` on: the two words `encoded` and, in the
     /// three-word layout, the atomic remap command to which the entry belongs.
-    fn store_nvram_entry<N: Nand>(
+    fn store_nvram_entry(
         self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         first_word_index: usize,
         encoded: [u64; 2],
         command: Option<RemapCommand>,
@@ -256,7 +255,7 @@ impl EntryLayout {
 
     /// Zeroes a reverse-map entry in NVRAM, its last word first, so that an interrupted zeroing never leaves an intact
     /// entry.
-    fn zero_nvram_entry<N: Nand>(self, io: &mut FlashPageStore<N>, first_word_index: usize) -> Result<()> {
+    fn zero_nvram_entry(self, io: &mut FlashPageStore, first_word_index: usize) -> Result<()> {
         for at in (first_word_index..first_word_index + self.words_per_entry()).rev() {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
@@ -290,7 +289,7 @@ impl RemapCommandState {
     /// Stores the current sequence number in NVRAM, as the number up to which all atomic remap commands count as
     /// complete. Must be called before reverse-map entries are dropped, so that a command with dropped entries is not
     /// taken for incomplete.
-    fn declare_commands_complete<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    fn declare_commands_complete(&mut self, io: &mut FlashPageStore) -> Result<()> {
         if self.newest_command_sequence <= self.commands_complete_until_sequence {
             return Ok(());
         }
@@ -302,9 +301,9 @@ impl RemapCommandState {
 
     /// Restores the state of atomic commands after a power loss from `recorded`, the intact reverse-map entries with
     /// their commands. Returns the numbers of the commands that are incomplete.
-    fn recover<N: Nand>(
+    fn recover(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         recorded: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> HashSet<u64, FxBuildHasher> {
         self.newest_command_sequence = 0;
@@ -526,11 +525,7 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn make_room_for_entry<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        liveness_of: LivenessOf<'_>,
-    ) -> Result<bool>;
+    fn make_room_for_entry(&mut self, io: &mut FlashPageStore, liveness_of: LivenessOf<'_>) -> Result<bool>;
 
     /// Makes room to record all reverse-map entries of `block`, the next GC victim, once more, by compaction if needed.
     /// Returns whether there is room. GC calls this while the L2P map still names the victim's pages, because
@@ -539,9 +534,9 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn make_room_for_victim<N: Nand>(
+    fn make_room_for_victim(
         &mut self,
-        _: &mut FlashPageStore<N>,
+        _: &mut FlashPageStore,
         _: BlockId,
         _: LivenessOf<'_>,
     ) -> Result<bool> {
@@ -553,9 +548,9 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn record_entry<N: Nand>(
+    fn record_entry(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         entry: ReverseMapEntry,
         liveness_of: LivenessOf<'_>,
     ) -> Result<()>;
@@ -566,9 +561,9 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn make_room_for_remap_entries<N: Nand>(
+    fn make_room_for_remap_entries(
         &mut self,
-        _: &mut FlashPageStore<N>,
+        _: &mut FlashPageStore,
         _places: &[Option<Ppn>],
         _: LivenessOf<'_>,
     ) -> Result<bool> {
@@ -581,9 +576,9 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn record_remap_entries<N: Nand>(
+    fn record_remap_entries(
         &mut self,
-        _: &mut FlashPageStore<N>,
+        _: &mut FlashPageStore,
         command: RemapCommand,
         _: &[ReverseMapEntry],
     ) -> Result<()> {
@@ -593,16 +588,16 @@ pub trait ReverseMap {
     /// Marks the reverse-map entry that maps `lpn` to `place` without a program as superseded, because `lpn` is no
     /// longer mapped to `place`. The entry may still be needed as a tombstone, if it unmapped another logical page
     /// (relocation).
-    fn mark_mapping_superseded<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn, place: Ppn);
+    fn mark_mapping_superseded(&mut self, io: &mut FlashPageStore, lpn: Lpn, place: Ppn);
 
     /// Appends to `out` every reverse-map entry of `block`, superseded ones included, in the order of recording.
     /// Charges the reads of NVRAM or flash that a controller needs to find them.
     ///
     /// # Errors
     /// Errors of the medium.
-    fn scan_entries_of_block<N: Nand>(
+    fn scan_entries_of_block(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()>;
@@ -612,7 +607,7 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut FlashPageStore<N>, block: BlockId) -> Result<()>;
+    fn drop_entries_of_block(&mut self, io: &mut FlashPageStore, block: BlockId) -> Result<()>;
 
     /// Passes to the reverse map the pages of its log that recovery found on flash, as `(page number, PPN)`; of several
     /// copies of a page only the newest. Must be called before [`ReverseMap::recover`]. After that,
@@ -625,23 +620,19 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn recover<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<Vec<ReverseMapEntry>>;
+    fn recover(&mut self, io: &mut FlashPageStore) -> Result<Vec<ReverseMapEntry>>;
 
     /// Cleans the oldest page of a log that recovery found longer than it may be, if no page has to be programmed for
     /// this. Called after [`ReverseMap::recover`], once the map is rebuilt, until it returns `false`.
     ///
     /// # Errors
     /// Errors of the medium.
-    fn clean_excess_log_page<N: Nand>(
-        &mut self,
-        _: &mut FlashPageStore<N>,
-        _: LivenessOf<'_>,
-    ) -> Result<bool> {
+    fn clean_excess_log_page(&mut self, _: &mut FlashPageStore, _: LivenessOf<'_>) -> Result<bool> {
         Ok(false)
     }
 
     /// Returns every recorded reverse-map entry, superseded ones included. For audits: no read is charged.
-    fn all_entries<N: Nand>(&self, io: &FlashPageStore<N>) -> Vec<ReverseMapEntry>;
+    fn all_entries(&self, io: &FlashPageStore) -> Vec<ReverseMapEntry>;
 
     /// Returns the number of reverse-map entries that are not marked as superseded, tombstones included.
     fn valid_entry_count(&self) -> u64;
@@ -748,8 +739,8 @@ impl AnyReverseMap {
     /// # Errors
     /// [`Error::InvalidOptions`] if the size is not usable for this kind, the medium has too little NVRAM, or entries
     /// are to name an atomic remap command, but this kind of reverse map stores entries neither in NVRAM nor on flash.
-    pub fn new<N: Nand>(
-        io: &FlashPageStore<N>,
+    pub fn new(
+        io: &FlashPageStore,
         reverse_map_kind: ReverseMapKind,
         entry_layout: EntryLayout,
     ) -> Result<Self> {
@@ -801,24 +792,20 @@ macro_rules! delegate {
 }
 
 impl ReverseMap for AnyReverseMap {
-    fn make_room_for_entry<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        liveness_of: LivenessOf<'_>,
-    ) -> Result<bool> {
+    fn make_room_for_entry(&mut self, io: &mut FlashPageStore, liveness_of: LivenessOf<'_>) -> Result<bool> {
         delegate!(self, m => m.make_room_for_entry(io, liveness_of), else Ok(false))
     }
-    fn make_room_for_victim<N: Nand>(
+    fn make_room_for_victim(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         delegate!(self, m => m.make_room_for_victim(io, block, liveness_of), else Ok(true))
     }
-    fn record_entry<N: Nand>(
+    fn record_entry(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         entry: ReverseMapEntry,
         liveness_of: LivenessOf<'_>,
     ) -> Result<()> {
@@ -826,17 +813,17 @@ impl ReverseMap for AnyReverseMap {
             "{entry:?} is recorded, but the design has no reverse map",
         ))
     }
-    fn make_room_for_remap_entries<N: Nand>(
+    fn make_room_for_remap_entries(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         places: &[Option<Ppn>],
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         delegate!(self, m => m.make_room_for_remap_entries(io, places, liveness_of), else Ok(false))
     }
-    fn record_remap_entries<N: Nand>(
+    fn record_remap_entries(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         command: RemapCommand,
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
@@ -844,34 +831,34 @@ impl ReverseMap for AnyReverseMap {
             "{command:?} is recorded, but the design has no reverse map",
         ))
     }
-    fn mark_mapping_superseded<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn, place: Ppn) {
+    fn mark_mapping_superseded(&mut self, io: &mut FlashPageStore, lpn: Lpn, place: Ppn) {
         delegate!(self, m => m.mark_mapping_superseded(io, lpn, place), else ());
     }
-    fn scan_entries_of_block<N: Nand>(
+    fn scan_entries_of_block(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
         delegate!(self, m => m.scan_entries_of_block(io, block, out), else Ok(()))
     }
-    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut FlashPageStore<N>, block: BlockId) -> Result<()> {
+    fn drop_entries_of_block(&mut self, io: &mut FlashPageStore, block: BlockId) -> Result<()> {
         delegate!(self, m => m.drop_entries_of_block(io, block), else Ok(()))
     }
     fn adopt_log_pages(&mut self, pages: &[(u32, Ppn)]) {
         delegate!(self, m => m.adopt_log_pages(pages), else ());
     }
-    fn recover<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<Vec<ReverseMapEntry>> {
+    fn recover(&mut self, io: &mut FlashPageStore) -> Result<Vec<ReverseMapEntry>> {
         delegate!(self, m => m.recover(io), else Ok(Vec::new()))
     }
-    fn clean_excess_log_page<N: Nand>(
+    fn clean_excess_log_page(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         delegate!(self, m => m.clean_excess_log_page(io, liveness_of), else Ok(false))
     }
-    fn all_entries<N: Nand>(&self, io: &FlashPageStore<N>) -> Vec<ReverseMapEntry> {
+    fn all_entries(&self, io: &FlashPageStore) -> Vec<ReverseMapEntry> {
         delegate!(self, m => m.all_entries(io), else Vec::new())
     }
     fn valid_entry_count(&self) -> u64 {

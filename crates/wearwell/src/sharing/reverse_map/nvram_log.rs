@@ -31,7 +31,6 @@ use super::{
     entries_to_keep, require_log_can_address_device_pages,
 };
 use crate::error::{Error, Result};
-use crate::nand::Nand;
 use crate::store::FlashPageStore;
 
 /// Number of entry slots of the NVRAM log that always stay zero: one between the youngest and the oldest entry, which
@@ -70,7 +69,7 @@ impl NvramLog {
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has less NVRAM, the log is too small, or the device has more than
     /// [`MAX_DEVICE_PAGES_FOR_LOG`](super::MAX_DEVICE_PAGES_FOR_LOG) pages.
-    pub fn new<N: Nand>(io: &FlashPageStore<N>, nvram_bytes: u64, entry_layout: EntryLayout) -> Result<Self> {
+    pub fn new(io: &FlashPageStore, nvram_bytes: u64, entry_layout: EntryLayout) -> Result<Self> {
         let slots = nvram_bytes.saturating_sub(entry_layout.commands_complete_until_word_bytes())
             / entry_layout.entry_bytes();
         if (io.nvram().len() as u64 * 8) < nvram_bytes {
@@ -140,11 +139,7 @@ impl NvramLog {
 
     /// Decodes the reverse-map entry in `slot` of the NVRAM log, with the atomic remap command to which it belongs, if
     /// any; `None` if the slot is empty or torn.
-    fn decode_slot<N: Nand>(
-        &self,
-        io: &FlashPageStore<N>,
-        slot: u32,
-    ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
+    fn decode_slot(&self, io: &FlashPageStore, slot: u32) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
         let (words, command) = self
             .command_state
             .entry_layout
@@ -153,7 +148,7 @@ impl NvramLog {
     }
 
     /// Decodes the reverse-map entry in a slot that is in use.
-    fn entry_in_slot<N: Nand>(&self, io: &FlashPageStore<N>, slot: u32) -> ReverseMapEntry {
+    fn entry_in_slot(&self, io: &FlashPageStore, slot: u32) -> ReverseMapEntry {
         self.decode_slot(io, slot).expect("a slot in use holds an entry").0
     }
 
@@ -163,9 +158,9 @@ impl NvramLog {
     }
 
     /// Stores a reverse-map entry in the slot after the youngest entry of the NVRAM log, and adds it to the index.
-    fn append_entry<N: Nand>(
+    fn append_entry(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         entry: ReverseMapEntry,
         command: Option<RemapCommand>,
     ) -> Result<()> {
@@ -183,13 +178,13 @@ impl NvramLog {
 
     /// Adds the reverse-map entry in `slot` of the NVRAM log to the index by block, under the block whose page the
     /// entry names.
-    fn index_entry<N: Nand>(&mut self, io: &FlashPageStore<N>, slot: u32, entry: &ReverseMapEntry) {
+    fn index_entry(&mut self, io: &FlashPageStore, slot: u32, entry: &ReverseMapEntry) {
         self.index.add(self.index.per_block_group_of(io, entry), slot);
         self.is_entry_in_slot_indexed[slot as usize] = true;
     }
 
     /// Zeroes the words of an entry slot in NVRAM, first word first.
-    fn zero_slot<N: Nand>(&self, io: &mut FlashPageStore<N>, slot: u32) -> Result<()> {
+    fn zero_slot(&self, io: &mut FlashPageStore, slot: u32) -> Result<()> {
         let words = self.first_word_index_of_slot(slot)
             ..self.first_word_index_of_slot(slot) + self.command_state.entry_layout.words_per_entry();
         for at in words {
@@ -202,7 +197,7 @@ impl NvramLog {
 
     /// Zeroes, after a power loss, the entries of atomic remap commands that were not recorded completely, the youngest
     /// entry first.
-    fn discard_torn_commands<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    fn discard_torn_commands(&mut self, io: &mut FlashPageStore) -> Result<()> {
         let recorded: Vec<_> =
             (0..self.used_slots).filter_map(|k| self.decode_slot(io, self.slot_of_kth_entry(k))).collect();
         let torn = self.command_state.recover(io, &recorded);
@@ -228,11 +223,7 @@ impl NvramLog {
 
     /// Compacts the NVRAM log in one pass over all slots in use. Copies each entry that is still needed to the slot
     /// after the youngest entry, and zeroes the old slot.
-    fn compact_log<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        liveness_of: LivenessOf<'_>,
-    ) -> Result<()> {
+    fn compact_log(&mut self, io: &mut FlashPageStore, liveness_of: LivenessOf<'_>) -> Result<()> {
         io.charge_nvram_scan(self.used_bytes());
         self.command_state.declare_commands_complete(io)?;
         let run: Vec<u32> = (0..self.used_slots).map(|k| self.slot_of_kth_entry(k)).collect();
@@ -254,7 +245,7 @@ impl NvramLog {
     /// Finishes a step of cleaning the NVRAM log that a power loss interrupted. If the youngest entry is a copy of the
     /// oldest, or the tombstone to which cleaning reduced the oldest, zeroes the oldest. Otherwise each such power loss
     /// would use up one of the empty slots between the youngest and the oldest entry.
-    fn finish_interrupted_cleaning<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    fn finish_interrupted_cleaning(&mut self, io: &mut FlashPageStore) -> Result<()> {
         if self.used_slots < 2 {
             return Ok(());
         }
@@ -271,7 +262,7 @@ impl NvramLog {
     }
 
     /// Removes the oldest entry from the ring of slots, and zeroes its slot in NVRAM.
-    fn remove_oldest_entry<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    fn remove_oldest_entry(&mut self, io: &mut FlashPageStore) -> Result<()> {
         self.zero_slot(io, self.oldest_slot)?;
         self.oldest_slot = self.slot_of_kth_entry(1);
         self.used_slots -= 1;
@@ -291,11 +282,7 @@ impl NvramLog {
 }
 
 impl ReverseMap for NvramLog {
-    fn make_room_for_entry<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        liveness_of: LivenessOf<'_>,
-    ) -> Result<bool> {
+    fn make_room_for_entry(&mut self, io: &mut FlashPageStore, liveness_of: LivenessOf<'_>) -> Result<bool> {
         if !self.has_room_for_entries(1)
             && self.reclaimable_slots() > u64::from(self.slot_count / LOG_CAPACITY_TO_MIN_CLEANING_GAIN_RATIO)
         {
@@ -304,9 +291,9 @@ impl ReverseMap for NvramLog {
         Ok(self.has_room_for_entries(1))
     }
 
-    fn make_room_for_victim<N: Nand>(
+    fn make_room_for_victim(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
@@ -319,9 +306,9 @@ impl ReverseMap for NvramLog {
 
     /// Records a reverse-map entry in the next slot of the NVRAM log. O(1): one random access; two or three 8-byte
     /// words are stored.
-    fn record_entry<N: Nand>(
+    fn record_entry(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
@@ -333,9 +320,9 @@ impl ReverseMap for NvramLog {
         self.append_entry(io, entry, None)
     }
 
-    fn make_room_for_remap_entries<N: Nand>(
+    fn make_room_for_remap_entries(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         places: &[Option<Ppn>],
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
@@ -349,9 +336,9 @@ impl ReverseMap for NvramLog {
         Ok(self.has_room_for_entries(count))
     }
 
-    fn record_remap_entries<N: Nand>(
+    fn record_remap_entries(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         command: RemapCommand,
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
@@ -360,13 +347,13 @@ impl ReverseMap for NvramLog {
         Ok(())
     }
 
-    fn mark_mapping_superseded<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn, place: Ppn) {
+    fn mark_mapping_superseded(&mut self, io: &mut FlashPageStore, lpn: Lpn, place: Ppn) {
         self.index.mark_superseded(io, lpn, place);
     }
 
-    fn scan_entries_of_block<N: Nand>(
+    fn scan_entries_of_block(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
@@ -378,13 +365,13 @@ impl ReverseMap for NvramLog {
         Ok(())
     }
 
-    fn drop_entries_of_block<N: Nand>(&mut self, _: &mut FlashPageStore<N>, block: BlockId) -> Result<()> {
+    fn drop_entries_of_block(&mut self, _: &mut FlashPageStore, block: BlockId) -> Result<()> {
         self.drop_group_from_index(block.index());
         self.index.mark_tombstones_maybe_obsolete();
         Ok(())
     }
 
-    fn recover<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<Vec<ReverseMapEntry>> {
+    fn recover(&mut self, io: &mut FlashPageStore) -> Result<Vec<ReverseMapEntry>> {
         self.clear_ram_state();
         io.charge_nvram_scan(self.slot_count as u64 * self.command_state.entry_layout.entry_bytes());
         for slot in 0..self.slot_count {
@@ -412,7 +399,7 @@ impl ReverseMap for NvramLog {
         Ok(entries)
     }
 
-    fn all_entries<N: Nand>(&self, io: &FlashPageStore<N>) -> Vec<ReverseMapEntry> {
+    fn all_entries(&self, io: &FlashPageStore) -> Vec<ReverseMapEntry> {
         (0..self.used_slots).map(|k| self.entry_in_slot(io, self.slot_of_kth_entry(k))).collect()
     }
 

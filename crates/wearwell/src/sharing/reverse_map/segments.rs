@@ -59,7 +59,6 @@ use super::{
 };
 use crate::address::OptionalAddress;
 use crate::error::{Error, Result};
-use crate::nand::Nand;
 use crate::store::FlashPageStore;
 
 /// Default size of an NVRAM segment of reverse-map entries, bytes.
@@ -186,8 +185,8 @@ impl NvramSegments {
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has less NVRAM, a segment is shorter than two entries or no
     /// multiple of 16 bytes, or there are too few or too many segments.
-    pub fn new<N: Nand>(
-        io: &FlashPageStore<N>,
+    pub fn new(
+        io: &FlashPageStore,
         nvram_bytes: u64,
         segment_bytes: u32,
         entry_layout: EntryLayout,
@@ -340,11 +339,7 @@ impl NvramSegments {
     }
 
     /// Returns the header of an NVRAM segment; `None` if the segment has no intact header.
-    fn read_segment_header<N: Nand>(
-        &self,
-        io: &FlashPageStore<N>,
-        segment: u32,
-    ) -> Option<NvramSegmentHeader> {
+    fn read_segment_header(&self, io: &FlashPageStore, segment: u32) -> Option<NvramSegmentHeader> {
         let at = self.first_word_index_of_slot(segment, 0);
         NvramSegmentHeader::decode([io.nvram()[at], io.nvram()[at + 1]])
     }
@@ -352,9 +347,9 @@ impl NvramSegments {
     /// Decodes the reverse-map entry in a slot of an NVRAM segment, with the atomic remap command to which it belongs,
     /// if any; `None` if the slot is empty or torn. `first` is the first page of the block to which the entry's page
     /// offset is relative.
-    fn decode_slot<N: Nand>(
+    fn decode_slot(
         &self,
-        io: &FlashPageStore<N>,
+        io: &FlashPageStore,
         (segment, slot): (u32, u32),
         first: Ppn,
     ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
@@ -367,22 +362,17 @@ impl NvramSegments {
 
     /// Returns the first page of the block `entry_block`, to which page offsets in its reverse-map entries are
     /// relative; page 0 for the tombstones.
-    fn first_page_of_entry_block<N: Nand>(io: &FlashPageStore<N>, entry_block: BlockId) -> Ppn {
+    fn first_page_of_entry_block(io: &FlashPageStore, entry_block: BlockId) -> Ppn {
         if entry_block == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(entry_block) }
     }
 
     /// Returns the NVRAM segment that follows `segment` in the chain of its block; `None` for the last.
-    fn following_segment<N: Nand>(&self, io: &FlashPageStore<N>, segment: u32) -> Option<u32> {
+    fn following_segment(&self, io: &FlashPageStore, segment: u32) -> Option<u32> {
         self.read_segment_header(io, segment).expect("a segment in use has a head").next_segment
     }
 
     /// Stores in the header of an NVRAM segment which segment is the next of its chain.
-    fn link_next_segment<N: Nand>(
-        &self,
-        io: &mut FlashPageStore<N>,
-        segment: u32,
-        next: Option<u32>,
-    ) -> Result<()> {
+    fn link_next_segment(&self, io: &mut FlashPageStore, segment: u32, next: Option<u32>) -> Result<()> {
         let head = self.read_segment_header(io, segment).expect("a segment in use has a head");
         io.store_nvram_word(
             self.first_word_index_of_slot(segment, 0) + 1,
@@ -426,9 +416,9 @@ impl NvramSegments {
 
     /// Appends an entry to a chain of NVRAM segments of block `entry_block`: to the block's present chain, or to the
     /// one that compaction is building. `chain` is the state of this chain.
-    fn append_entry<N: Nand>(
+    fn append_entry(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         (entry_block, chain): (BlockId, &mut SegmentChain),
         (entry, command): (ReverseMapEntry, Option<RemapCommand>),
         sequence: u64,
@@ -449,9 +439,9 @@ impl NvramSegments {
     }
 
     /// Allocates a free NVRAM segment and links it to the end of `chain`, the chain of block `entry_block`.
-    fn append_segment<N: Nand>(
+    fn append_segment(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         (entry_block, chain): (BlockId, &mut SegmentChain),
         allocation_sequence: u64,
     ) -> Result<()> {
@@ -477,9 +467,9 @@ impl NvramSegments {
     }
 
     /// Appends a reverse-map entry to the chain of NVRAM segments with index `index`, and updates counts and histogram.
-    fn append_entry_to_block_chain<N: Nand>(
+    fn append_entry_to_block_chain(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         index: usize,
         entry: ReverseMapEntry,
         command: Option<RemapCommand>,
@@ -505,12 +495,7 @@ impl NvramSegments {
     }
 
     /// Appends the reverse-map entries of the chain with index `index` to `out`, in the order of recording.
-    fn read_chain_entries<N: Nand>(
-        &self,
-        io: &FlashPageStore<N>,
-        index: usize,
-        out: &mut Vec<ReverseMapEntry>,
-    ) {
+    fn read_chain_entries(&self, io: &FlashPageStore, index: usize, out: &mut Vec<ReverseMapEntry>) {
         let chain = self.chains_by_block[index];
         let entry_block = self.block_of_chain(index);
         let first = Self::first_page_of_entry_block(io, entry_block);
@@ -531,12 +516,7 @@ impl NvramSegments {
 
     /// Zeroes and frees the chain of `segments` NVRAM segments that begins with `first`. The header of the first
     /// segment is zeroed first. From then on, recovery ignores the whole chain.
-    fn zero_and_release_chain<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        first: u32,
-        segments: u32,
-    ) -> Result<()> {
+    fn zero_and_release_chain(&mut self, io: &mut FlashPageStore, first: u32, segments: u32) -> Result<()> {
         self.command_state.declare_commands_complete(io)?;
         let mut at = Some(first).filter(|_| segments > 0);
         while let Some(segment) = at {
@@ -548,7 +528,7 @@ impl NvramSegments {
     }
 
     /// Zeroes an NVRAM segment of reverse-map entries, its header first.
-    fn zero_segment<N: Nand>(&self, io: &mut FlashPageStore<N>, segment: u32) -> Result<()> {
+    fn zero_segment(&self, io: &mut FlashPageStore, segment: u32) -> Result<()> {
         for at in self.first_word_index_of_slot(segment, 0)..self.first_word_index_of_slot(segment + 1, 0) {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
@@ -586,9 +566,9 @@ impl NvramSegments {
 
     /// Compacts the NVRAM segments of one block after the other (active GC in the Remap-SSD paper) until `enough`
     /// returns true; returns `false` if no further block is worth compacting.
-    fn compact_until<N: Nand>(
+    fn compact_until(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         liveness_of: LivenessOf<'_>,
         enough: impl Fn(&Self) -> bool,
     ) -> Result<bool> {
@@ -603,9 +583,9 @@ impl NvramSegments {
     /// and frees the old chain. An entry whose logical page was mapped elsewhere since, but which also unmapped another
     /// logical page (relocation), is replaced by a tombstone of that page. If compaction would free no segment, only
     /// updates the count of superseded entries.
-    fn compact_chain<N: Nand>(
+    fn compact_chain(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         index: usize,
         liveness_of: LivenessOf<'_>,
     ) -> Result<()> {
@@ -659,7 +639,7 @@ impl NvramSegments {
 
     /// Finds, during recovery, the first segment of each block's chain in NVRAM, as `(sequence number, segment)`. Of
     /// two first segments of one block the older is taken, because the younger one begins an unfinished copy.
-    fn first_segments_of_chains<N: Nand>(&self, io: &FlashPageStore<N>) -> Vec<Option<(u64, u32)>> {
+    fn first_segments_of_chains(&self, io: &FlashPageStore) -> Vec<Option<(u64, u32)>> {
         let mut firsts: Vec<Option<(u64, u32)>> = vec![None; self.chains_by_block.len()];
         for segment in 0..self.segment_count {
             let Some(head) = self.read_segment_header(io, segment).filter(|head| head.position_in_chain == 0)
@@ -676,7 +656,7 @@ impl NvramSegments {
     /// Zeroes the words of a torn entry that follows the `count` intact entries of an NVRAM segment. With two-word
     /// entries this is not needed: the next entry overwrites word 0 before word 1 counts. With three words, an old word
     /// could complete the next entry.
-    fn zero_torn_entry<N: Nand>(&self, io: &mut FlashPageStore<N>, segment: u32, count: u32) -> Result<()> {
+    fn zero_torn_entry(&self, io: &mut FlashPageStore, segment: u32, count: u32) -> Result<()> {
         let entry_layout = self.command_state.entry_layout;
         if entry_layout == EntryLayout::WithoutRemapCommand || count == self.entries_per_segment() {
             return Ok(());
@@ -686,9 +666,9 @@ impl NvramSegments {
 
     /// Zeroes, after a power loss, the reverse-map entries of atomic commands that were not recorded completely, newest
     /// first.
-    fn discard_torn_commands<N: Nand>(
+    fn discard_torn_commands(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         first_segments: &[Option<(u64, u32)>],
     ) -> Result<()> {
         let mut slots = Vec::new();
@@ -709,9 +689,9 @@ impl NvramSegments {
 
     /// Appends to `slots` each intact reverse-map entry of the chain of NVRAM segments that begins with `first`, with
     /// the index of its first NVRAM word.
-    fn collect_entry_slots<N: Nand>(
+    fn collect_entry_slots(
         &self,
-        io: &FlashPageStore<N>,
+        io: &FlashPageStore,
         entry_block: BlockId,
         first: u32,
         slots: &mut Vec<(usize, (ReverseMapEntry, Option<RemapCommand>))>,
@@ -737,12 +717,7 @@ impl NvramSegments {
     /// Registers, during recovery, the chain of NVRAM segments with index `index`, which begins with segment `first`:
     /// marks its segments as used and counts its intact reverse-map entries. A torn entry after the last one is
     /// overwritten by the next entry.
-    fn register_recovered_chain<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        index: usize,
-        first: u32,
-    ) -> Result<()> {
+    fn register_recovered_chain(&mut self, io: &mut FlashPageStore, index: usize, first: u32) -> Result<()> {
         let mut chain = SegmentChain { first_segment: first, last_segment: first, ..SegmentChain::default() };
         let mut at = first;
         loop {
@@ -772,11 +747,7 @@ impl NvramSegments {
 }
 
 impl ReverseMap for NvramSegments {
-    fn make_room_for_entry<N: Nand>(
-        &mut self,
-        io: &mut FlashPageStore<N>,
-        liveness_of: LivenessOf<'_>,
-    ) -> Result<bool> {
+    fn make_room_for_entry(&mut self, io: &mut FlashPageStore, liveness_of: LivenessOf<'_>) -> Result<bool> {
         if self.valid_entry_count() >= self.max_entries_for_host_mappings() && self.may_tombstones_be_obsolete
         {
             self.compact_chain(io, self.tombstone_chain_index(), liveness_of)?;
@@ -787,9 +758,9 @@ impl ReverseMap for NvramSegments {
             })?)
     }
 
-    fn make_room_for_victim<N: Nand>(
+    fn make_room_for_victim(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
@@ -803,9 +774,9 @@ impl ReverseMap for NvramSegments {
     /// Records a reverse-map entry in the last NVRAM segment of its block. O(1): one random access to the table of
     /// chains and one to the NVRAM. Writes the entry to NVRAM and, if it needs a new segment, the header of this
     /// segment and the link from the segment before.
-    fn record_entry<N: Nand>(
+    fn record_entry(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
@@ -813,9 +784,9 @@ impl ReverseMap for NvramSegments {
         self.append_entry_to_block_chain(io, index, entry, None)
     }
 
-    fn make_room_for_remap_entries<N: Nand>(
+    fn make_room_for_remap_entries(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         places: &[Option<Ppn>],
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
@@ -848,9 +819,9 @@ impl ReverseMap for NvramSegments {
         })
     }
 
-    fn record_remap_entries<N: Nand>(
+    fn record_remap_entries(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         command: RemapCommand,
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
@@ -862,7 +833,7 @@ impl ReverseMap for NvramSegments {
         Ok(())
     }
 
-    fn mark_mapping_superseded<N: Nand>(&mut self, io: &mut FlashPageStore<N>, lpn: Lpn, place: Ppn) {
+    fn mark_mapping_superseded(&mut self, io: &mut FlashPageStore, lpn: Lpn, place: Ppn) {
         let index = io.block_of(place).index();
         let chain = SegmentChain {
             superseded_entries: self.chains_by_block[index].superseded_entries + 1,
@@ -876,9 +847,9 @@ impl ReverseMap for NvramSegments {
         self.compaction_may_free_a_segment |= self.is_worth_compacting(&chain);
     }
 
-    fn scan_entries_of_block<N: Nand>(
+    fn scan_entries_of_block(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
@@ -890,7 +861,7 @@ impl ReverseMap for NvramSegments {
         Ok(())
     }
 
-    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut FlashPageStore<N>, block: BlockId) -> Result<()> {
+    fn drop_entries_of_block(&mut self, io: &mut FlashPageStore, block: BlockId) -> Result<()> {
         let index = block.index();
         self.zero_and_release_chain(
             io,
@@ -902,7 +873,7 @@ impl ReverseMap for NvramSegments {
         Ok(())
     }
 
-    fn recover<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<Vec<ReverseMapEntry>> {
+    fn recover(&mut self, io: &mut FlashPageStore) -> Result<Vec<ReverseMapEntry>> {
         self.clear_ram_state();
         io.charge_nvram_scan(self.segment_count as u64 * self.segment_bytes as u64);
         let firsts = self.first_segments_of_chains(io);
@@ -920,7 +891,7 @@ impl ReverseMap for NvramSegments {
         Ok(self.all_entries(io))
     }
 
-    fn all_entries<N: Nand>(&self, io: &FlashPageStore<N>) -> Vec<ReverseMapEntry> {
+    fn all_entries(&self, io: &FlashPageStore) -> Vec<ReverseMapEntry> {
         let mut entries = Vec::new();
         (0..self.chains_by_block.len()).for_each(|index| self.read_chain_entries(io, index, &mut entries));
         entries

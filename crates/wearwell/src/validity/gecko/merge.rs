@@ -17,7 +17,6 @@ use super::buffer::FrozenBuffer;
 use super::layout::{GECKO_KEY_BYTES, GeckoEntries, GeckoLayout, read_entry_key};
 use super::run::{GeckoRun, RunWriter};
 use crate::error::Result;
-use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::FlashPageStore;
 
@@ -139,9 +138,9 @@ impl MergedEntries {
 
     /// Returns the bytes of the next merged Gecko LSM entries, adjacent in memory; an empty slice if the inputs are
     /// exhausted. After an error the call can be repeated.
-    pub(super) fn next_merged_entries<N: Nand>(
+    pub(super) fn next_merged_entries(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         runs: &[GeckoRun],
         layout: &GeckoLayout,
     ) -> Result<&[u8]> {
@@ -162,9 +161,9 @@ impl MergedEntries {
     }
 
     /// Reads the next page of every input run of the merge whose current page is used up.
-    fn read_next_pages<N: Nand>(
+    fn read_next_pages(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         runs: &[GeckoRun],
         layout: &GeckoLayout,
     ) -> Result<()> {
@@ -387,9 +386,9 @@ impl RunMerge {
 
     /// Fills one page of the sorted run that a merge of the Gecko LSM tree writes, and appends it to flash; returns
     /// `true` if the run is complete.
-    pub(super) fn write_next_page<N: Nand>(
+    pub(super) fn write_next_page(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         runs: &[GeckoRun],
         layout: &GeckoLayout,
     ) -> Result<bool> {
@@ -399,9 +398,9 @@ impl RunMerge {
 
     /// Fills the current page of the output run of a Gecko merge with merged entries. Returns `true` if no entry is
     /// left. The next entries are fetched even if the page is full, so that a full last page is known to be the last.
-    fn fill_page<N: Nand>(
+    fn fill_page(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         runs: &[GeckoRun],
         layout: &GeckoLayout,
     ) -> Result<bool> {

@@ -252,11 +252,7 @@ impl Gecko {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn invalid_pages_for_audit<N: Nand>(
-        &self,
-        io: &mut FlashPageStore<N>,
-        block: BlockId,
-    ) -> Result<Vec<Ppn>> {
+    pub fn invalid_pages_for_audit(&self, io: &mut FlashPageStore, block: BlockId) -> Result<Vec<Ppn>> {
         let mut invalid = vec![0; self.layout.words_per_block_bitmap()];
         let mut page = self.layout.blank_page();
         self.copy_invalid_bits_of_block(block, &mut invalid, |place, look| {
@@ -307,7 +303,7 @@ impl Gecko {
 
     /// Prefetches the memory that a query for the valid pages of `block` will access in the pages of all sorted runs of
     /// the Gecko LSM tree (see [`crate::tables::prefetch`]).
-    fn prefetch_query<N: Nand>(&self, io: &FlashPageStore<N>, block: BlockId) {
+    fn prefetch_query(&self, io: &FlashPageStore, block: BlockId) {
         let marker = self.layout.erase_marker_key(block);
         let (mut pages, mut words) = (
             ArrayVec::<_, TRANSLATION_PAGES_PER_PREFETCH>::new(),
@@ -355,7 +351,7 @@ impl Gecko {
     /// that is due and writes its first page. Marked cold, because most calls of `execute_next_deferred_validity_write`
     /// have nothing to write.
     #[cold]
-    fn write_merge_or_flush_page<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<()> {
+    fn write_merge_or_flush_page(&mut self, io: &mut FlashPageStore) -> Result<()> {
         let is_early = self.is_flush_requested;
         if self.merge_in_progress.is_none() {
             self.start_next_merge_or_flush(io.last_sequence());
@@ -436,7 +432,7 @@ impl Gecko {
 
     /// Replaces the input runs of a finished merge of the Gecko LSM tree by its output run and discards the flash pages
     /// of the inputs.
-    fn finish_merge<N: Nand>(&mut self, io: &mut FlashPageStore<N>, merge: RunMerge) {
+    fn finish_merge(&mut self, io: &mut FlashPageStore, merge: RunMerge) {
         let RunMerge { input_runs: inputs, includes_buffer, writer, .. } = merge;
         let at = inputs.start;
         let output = writer.into_finished_run(&self.layout);
@@ -484,9 +480,9 @@ impl ValidityStore for Gecko {
         self.buffer.add_erase_marker(block, &self.layout);
     }
 
-    fn append_valid_pages<N: Nand>(
+    fn append_valid_pages(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         block: BlockId,
         out: &mut Vec<Ppn>,
     ) -> Result<()> {
@@ -513,7 +509,7 @@ impl ValidityStore for Gecko {
     /// Writes one page of the merge of the Gecko LSM tree in progress, or the first page of the next merge or flush;
     /// returns `false` if none is due.
     #[inline]
-    fn execute_next_deferred_validity_write<N: Nand>(&mut self, io: &mut FlashPageStore<N>) -> Result<bool> {
+    fn execute_next_deferred_validity_write(&mut self, io: &mut FlashPageStore) -> Result<bool> {
         let is_settled =
             self.merge_in_progress.is_none() && self.next_run_pair_to_merge.is_none() && !self.is_flush_due();
         if is_settled { Ok(false) } else { self.write_merge_or_flush_page(io).map(|()| true) }

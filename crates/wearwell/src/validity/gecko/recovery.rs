@@ -16,7 +16,7 @@ use super::merge::MergedEntries;
 use super::run::GeckoRun;
 use crate::address::{BlockId, Ppn};
 use crate::error::{Error, Result};
-use crate::nand::{Nand, Oob};
+use crate::nand::Oob;
 use crate::operation::Cause;
 use crate::store::FlashPageStore;
 
@@ -27,7 +27,7 @@ impl Gecko {
     ///
     /// # Errors
     /// Any error of the flash; [`Error::Damaged`] if the runs found do not cover every flush up to the newest.
-    pub fn recover<N: Nand>(&mut self, io: &mut FlashPageStore<N>, pages: &[(Ppn, Oob)]) -> Result<()> {
+    pub fn recover(&mut self, io: &mut FlashPageStore, pages: &[(Ppn, Oob)]) -> Result<()> {
         let mut complete = Vec::new();
         for (number, places) in pages_by_run(pages) {
             self.next_run_number = self.next_run_number.max(number + 1);
@@ -59,9 +59,9 @@ impl Gecko {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn for_each_block_with_invalid_pages<N: Nand>(
+    pub fn for_each_block_with_invalid_pages(
         &self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         mut each: impl FnMut(BlockId, &[u64]),
     ) -> Result<()> {
         let layout = &self.layout;
@@ -116,8 +116,8 @@ fn pages_by_run(pages: &[(Ppn, Oob)]) -> BTreeMap<u32, Vec<Ppn>> {
 
 /// Reads the directory of the sorted run of the Gecko LSM tree that consists of the pages `places`; returns `None` if
 /// pages are missing, because the run is unfinished or partly erased.
-fn read_run_directory<N: Nand>(
-    io: &mut FlashPageStore<N>,
+fn read_run_directory(
+    io: &mut FlashPageStore,
     layout: &GeckoLayout,
     number: u32,
     places: Vec<Ppn>,

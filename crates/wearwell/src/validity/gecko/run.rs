@@ -7,7 +7,7 @@ use super::layout::{
 use crate::address::Ppn;
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
-use crate::nand::{Nand, PageDataWord};
+use crate::nand::PageDataWord;
 use crate::operation::Cause;
 use crate::store::{FlashPageStore, Stream};
 
@@ -114,9 +114,9 @@ impl RunWriter {
     /// Appends the current page of the sorted run of the Gecko LSM tree to flash. `is_last_entry_page`: no entry
     /// follows. Returns `true` if that was the last page of the run. After an error the next call appends the same
     /// page.
-    pub(super) fn append_page<N: Nand>(
+    pub(super) fn append_page(
         &mut self,
-        io: &mut FlashPageStore<N>,
+        io: &mut FlashPageStore,
         is_last_entry_page: bool,
         layout: &GeckoLayout,
     ) -> Result<bool> {

@@ -319,11 +319,14 @@ impl RequestOpLog {
         }
     }
 
-    /// Returns the dependency of an operation that needs the result of a read just before it, as a number of operations
-    /// back in the list: 1 if the last flash operation of the list is a read, otherwise 0 (no dependency).
+    /// Returns the dependency of a program of this cause that needs the result of a read just before it, as a number of
+    /// operations back in the list: 1 if the last flash operation of the list is such a read, otherwise 0 (no
+    /// dependency). A program for which a request waits needs no result of background work.
     #[inline]
-    pub(crate) fn ops_back_to_last_read(&self) -> u16 {
-        u16::from(self.current_ops().last().is_some_and(|op| op.kind == OpKind::Read))
+    pub(crate) fn ops_back_to_last_read(&self, cause: Cause) -> u16 {
+        let is_needed =
+            |op: &FlashOp| op.kind == OpKind::Read && (cause.is_background() || !op.is_background());
+        u16::from(self.current_ops().last().is_some_and(is_needed))
     }
 
     /// Returns the dependency of an erase that is about to be added to the list: how many operations before the erase

@@ -4,7 +4,8 @@
 //! erase count of each block is read more often than the blocks in use are erased. So a block to which nothing is
 //! written is found in time. RAM holds a cursor and the maximum erase counts of the last round and of the current one.
 //! The reads are not made with each write, but together after a victim was collected, because a block may be moved only
-//! then. There is about one victim per block of writes. The price: one request waits for all these reads.
+//! then. There is about one victim per block of writes. The price: these reads compete with requests for the flash all
+//! at once.
 //!
 //! A block's erase count is compared with the maximum of the last complete round and of the current round so far, over
 //! the whole device. At most one block at a time is marked to be moved; it is moved when its pool is collected next.

@@ -961,7 +961,7 @@ impl FlashPageStore {
         if !self.flash_ops.is_recording_ops() {
             return;
         }
-        let after = if kind == OpKind::Program { self.flash_ops.ops_back_to_last_read() } else { 0 };
+        let after = if kind == OpKind::Program { self.flash_ops.ops_back_to_last_read(cause) } else { 0 };
         self.push_single_op(kind, ppn, cause, after, bytes);
         let reads_only_spare_area = bytes < self.geometry.page_bytes;
         match kind {

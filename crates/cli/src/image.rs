@@ -183,7 +183,8 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
         Ok(report) => report,
         Err(error) => {
             image_failure(directory, &error).print();
-            return ExitCode::from(3);
+            // An image that has lost one of its files is damaged.
+            return ExitCode::from(if matches!(error, ImageError::MissingFile { .. }) { 2 } else { 3 });
         }
     };
     let mut text = String::new();

@@ -190,15 +190,15 @@ fn serve_memory(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
     let usage = |error: &dyn std::fmt::Display| Failure::of_usage(error.to_string());
     let specification = memory_device::MemoryDeviceSpecification::new(&live.design, config, live.size)
         .map_err(|error| usage(&error))?;
-    let device = specification.build().map_err(|error| usage(&error))?;
+    let mut device = specification.build().map_err(|error| usage(&error))?;
     let listening_sockets = ListeningSockets::bind(args)?;
-    let device = log_losses_and_start_recording(device, &specification.config.to_toml(), args)?;
-    for (_, device) in
-        serve_until_signal(vec![named_device(&args.export, device)], listening_sockets, args, signals)?
-    {
+    log_losses_and_start_recording(&mut device, &specification.config.to_toml(), args)?;
+    let devices = vec![named_device(&args.export, device)];
+    let (served, outcome) = serve_until_signal(devices, listening_sockets, args, signals);
+    for (_, device) in served {
         end_recording(&mut device.map_err(|error| server_failure(&error))?)?;
     }
-    Ok(())
+    outcome
 }
 
 /// Serves images, each with a queue and a thread of its own. If an image cannot be opened or its device fails, the
@@ -238,7 +238,8 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
         .filter_map(|(image, files)| failures.record_failure(&image.name, open(&image, files)))
         .collect();
     failures.require_remaining_image(&devices)?;
-    for (name, device) in serve_until_signal(devices, listening_sockets, args, signals)? {
+    let (served, outcome) = serve_until_signal(devices, listening_sockets, args, signals);
+    for (name, device) in served {
         let closed = device.map_err(|error| server_failure(&error)).and_then(|mut device| {
             let recorded = end_recording(&mut device);
             // The image is closed even if its recording failed. The changes of a view are dropped.
@@ -249,6 +250,7 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
         });
         failures.record_failure(&name, closed);
     }
+    outcome?;
     failures.take_first_failure()
 }
 
@@ -361,26 +363,32 @@ fn open_damaged_image_read_only(directory: &Path, refusal: &ImageError) -> Resul
 fn start_device_of_image(image: Image, args: &ServeArgs) -> Result<FlashDevice, Failure> {
     let (identity, config) = (image.health_facts(), image.config_toml.clone());
     let device = FlashDevice::new(image.device, identity).map_err(|error| device_failure(&error))?;
-    let device = if args.image_or_memory.is_read_only() { device.into_read_only() } else { device };
-    log_losses_and_start_recording(
-        device.refuse_reads_of_possibly_stale_pages(image.report.lpns_with_possibly_stale_version),
-        &config,
-        args,
-    )
+    let is_read_only = args.image_or_memory.is_read_only();
+    let device = if is_read_only { device.into_read_only() } else { device };
+    let mut device =
+        device.refuse_reads_of_possibly_stale_pages(image.report.lpns_with_possibly_stale_version);
+    if let Err(refused) = log_losses_and_start_recording(&mut device, &config, args) {
+        // The image is closed, so that its next session does not find an unsafe shutdown.
+        if !is_read_only {
+            image::close(device.into_live_device()).map_err(|error| Failure::of_run(&error))?;
+        }
+        return Err(refused);
+    }
+    Ok(device)
 }
 
 /// Logs the logical pages that are known to be lost, and begins a recording if the options name one.
 fn log_losses_and_start_recording(
-    mut device: FlashDevice,
+    device: &mut FlashDevice,
     config: &str,
     args: &ServeArgs,
-) -> Result<FlashDevice, Failure> {
+) -> Result<(), Failure> {
     device.log_known_damage();
     if let Some(path) = &args.record {
         let provenance = recording_provenance(&device.health_facts().design, config);
         device.record_trace_to(path, &provenance).map_err(|error| device_failure(&error))?;
     }
-    Ok(device)
+    Ok(())
 }
 
 /// Completes the recording of a device, if it has one, and logs the number of recorded requests.
@@ -463,21 +471,20 @@ fn recording_provenance(design: &str, config: &str) -> String {
 /// device.
 type ServedDevices = Vec<(String, Result<FlashDevice, ServeError>)>;
 
-/// Serves devices until Ctrl-C or SIGTERM, then returns them, flushed.
+/// Serves devices until Ctrl-C or SIGTERM, then returns them, flushed. Returns them as well if they cannot be served.
 fn serve_until_signal(
     devices: Vec<NamedDevice<FlashDevice>>,
     listening_sockets: ListeningSockets,
     args: &ServeArgs,
     signals: &TerminationSignals,
-) -> Result<ServedDevices, Failure> {
+) -> (ServedDevices, Result<(), Failure>) {
     let served_exports: Vec<_> =
         devices.iter().map(|device| (device.name.clone(), device.description.clone())).collect();
     let server = Server::start_all(devices, args.limits.to_limits());
     let mut server = if args.exports.is_empty() { server.without_export_names() } else { server };
     if let Err(error) = start_listening(&mut server, listening_sockets, &served_exports) {
         // The sockets that were opened are closed again; the error returned is the first one.
-        server.stop_all();
-        return Err(server_failure(&error));
+        return (server.stop_all(), Err(server_failure(&error)));
     }
     if let Some(pages_per_second) = args.scrub_rate {
         server.start_idle_scrubbing(pages_per_second);
@@ -486,7 +493,7 @@ fn serve_until_signal(
     wait_for_signal_or_failure(&server, signals);
     info!("ending: answering what has arrived, then flushing");
     systemd::notify_stopping("answering what has arrived, then flushing");
-    Ok(server.stop_all())
+    (server.stop_all(), Ok(()))
 }
 
 /// Waits for Ctrl-C or SIGTERM, or until the devices of all exports have failed. Logs the names of exports whose device

@@ -171,8 +171,11 @@ impl DeviceReading {
         let mib = |name: &str| rate(name) / f64::from(1 << 20);
         let health = |name: &str| self.health[name].clone();
         let page_bytes = self.counter_value("page_bytes");
-        let now =
-            if since("host_page_writes") > 0.0 { since("programs") / since("host_page_writes") } else { 0.0 };
+        let now = if since("host_page_writes") > 0.0 {
+            format!("{:.3}", since("programs") / since("host_page_writes"))
+        } else {
+            "-".to_owned()
+        };
         let mut text = String::new();
         let mut line = |name: &str, value: String| {
             // Writing to a string cannot fail.
@@ -200,7 +203,7 @@ impl DeviceReading {
         line("flash erases", format!("{:.1} /s", rate("erases")));
         line(
             "write amplification",
-            format!("{now:.3} now, {:.3} since start", self.counter_value("write_amplification")),
+            format!("{now} now, {:.3} since start", self.counter_value("write_amplification")),
         );
         line("programs by cause", counts_by_cause_text(&self.stats["programs_by_cause"]));
         line(

@@ -232,6 +232,29 @@ fn a_failed_recording_does_not_leave_the_image_open() {
     assert!(said.contains("1 logical pages hold data, 0 unsafe shutdowns"), "{said}");
 }
 
+/// Bug: the image was left as after a crash if its recording was refused.
+#[test]
+fn a_refused_recording_leaves_the_image_closed() {
+    let bench = ServedImage::new(&["--set", "device.page_bytes=16384"]);
+    let output = bench.serve_command().arg("--record").arg(bench.file("run.wwt")).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(
+        output.status.code() == Some(2) && said.contains("a recording (--record) has pages of 4096"),
+        "{said}"
+    );
+    let (status, said) = bench.check();
+    assert!(status == Some(0) && said.contains("0 unsafe shutdowns"), "{status:?} {said}");
+}
+
+/// Bug: `check` said 3 (no image, or unreadable) of an image that has lost a file, which is damage.
+#[test]
+fn an_image_without_one_of_its_files_is_damaged() {
+    let bench = ServedImage::new(&[]);
+    std::fs::remove_file(bench.file("image").join("flash")).unwrap();
+    let (status, said) = bench.check();
+    assert_eq!(status, Some(2), "{said}");
+}
+
 /// Bug: `--record` with `--force` replaced a file of the image that was to be served.
 #[test]
 fn a_recording_never_replaces_a_file_of_a_served_image() {

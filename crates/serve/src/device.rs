@@ -435,14 +435,12 @@ impl FlashDevice {
                 "a remap of {len} bytes is too long: split it into ranges of at most 1 GiB"
             )));
         }
-        self.host_commands.remaps += 1;
-        self.record_operation(
-            Op::Remap(mode),
-            target,
-            len,
-            OperationDetails { source_offset_bytes: source, written_bytes: &[] },
-        );
-        self.run_operation_that_changes_device(|device| device.remap(target, source, len, mode))
+        let details = OperationDetails { source_offset_bytes: source, written_bytes: &[] };
+        let outcome = self.run_recorded_change((Op::Remap(mode), target, len), details, |device| {
+            device.remap(target, source, len, mode)
+        });
+        self.host_commands.remaps += u64::from(!matches!(outcome, Err(DeviceError::Invalid(_))));
+        outcome
     }
 
     /// Returns the part of a remap that was executed before the remap failed: its offset within the `len` bytes, and
@@ -456,21 +454,44 @@ impl FlashDevice {
         self.device.take_executed_part_of_failed_remap(target, source, len)
     }
 
-    /// Runs an engine operation that changes the device. If the operating system refused a write before, deferred
-    /// operations are written again first.
+    /// Runs an engine operation that changes the device.
     fn run_operation_that_changes_device(
         &mut self,
         operation: impl FnOnce(&mut LiveDevice) -> wearwell::Result<()>,
     ) -> Result<(), DeviceError> {
+        self.require_changes_are_possible()?;
+        let outcome = self.run_engine_operation(operation);
+        self.log_file_io_error_change()?;
+        outcome
+    }
+
+    /// Runs an engine operation that changes the device, and records it as `(op, offset, len)` unless it was refused
+    /// before any part of it was executed.
+    fn run_recorded_change(
+        &mut self,
+        (op, offset, len): (Op, u64, u64),
+        details: OperationDetails<'_>,
+        operation: impl FnOnce(&mut LiveDevice) -> wearwell::Result<()>,
+    ) -> Result<(), DeviceError> {
+        self.require_changes_are_possible()?;
+        let outcome = self.run_engine_operation(operation);
+        if !matches!(outcome, Err(DeviceError::Invalid(_))) {
+            self.record_operation(op, offset, len, details);
+        }
+        self.log_file_io_error_change()?;
+        outcome
+    }
+
+    /// Refuses changes of a device that is served read-only. If the operating system refused a write before, deferred
+    /// operations are written again first, and changes are refused until that succeeds.
+    fn require_changes_are_possible(&mut self) -> Result<(), DeviceError> {
         if self.is_read_only {
             return Err(DeviceError::ReadOnly);
         }
         if self.medium().unresolved_write_error().is_some() {
             self.write_operations_to_files()?;
         }
-        let outcome = self.run_engine_operation(operation);
-        self.log_file_io_error_change()?;
-        outcome
+        Ok(())
     }
 
     /// Runs an operation of the engine, and logs pages that became unreadable or lost during it.
@@ -546,20 +567,18 @@ impl FlashDevice {
 
     /// Writes whole logical pages from byte `offset` on, and records the operation.
     fn write_pages(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.record_operation(
-            Op::Write,
-            offset,
-            bytes.len() as u64,
-            OperationDetails { source_offset_bytes: 0, written_bytes: bytes },
-        );
-        self.run_operation_that_changes_device(|device| device.write(offset, bytes))
+        let details = OperationDetails { source_offset_bytes: 0, written_bytes: bytes };
+        self.run_recorded_change((Op::Write, offset, bytes.len() as u64), details, |device| {
+            device.write(offset, bytes)
+        })
     }
 
     /// Trims whole logical pages from byte `offset` on, and records the operation. If the device's operations are not
     /// being recorded as a trace, up to 128 blocks without valid pages are then erased.
     fn trim_pages(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.record_operation(Op::Trim, offset, len, OperationDetails::default());
-        self.run_operation_that_changes_device(|device| device.trim(offset, len))?;
+        self.run_recorded_change((Op::Trim, offset, len), OperationDetails::default(), |device| {
+            device.trim(offset, len)
+        })?;
         // The replay of a recording would not do these erases.
         if self.recorder.is_none() { self.erase_and_punch_dead_blocks() } else { Ok(()) }
     }
@@ -718,8 +737,7 @@ impl BlockDevice for FlashDevice {
         if self.is_read_only {
             return Ok(());
         }
-        self.record_operation(Op::Flush, 0, 0, OperationDetails::default());
-        self.run_operation_that_changes_device(LiveDevice::flush)
+        self.run_recorded_change((Op::Flush, 0, 0), OperationDetails::default(), LiveDevice::flush)
     }
 
     fn first_extent(&mut self, offset: u64, len: u64) -> Extent {

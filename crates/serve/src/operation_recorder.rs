@@ -140,16 +140,16 @@ impl OperationRecorder {
     /// Completes the trace file and returns the number of requests in it.
     ///
     /// # Errors
-    /// [`DeviceError::Failed`] if the file could not be written, now or before. The recording then ends at the request
-    /// whose write failed.
+    /// [`DeviceError::Failed`] if the file could not be written, now or before. The recording then ends before the
+    /// request whose write failed, and the requests before it can be read as far as they reached the file.
     pub fn finish(mut self) -> Result<u64, DeviceError> {
-        let finished = match (self.write_failure_message.take(), &mut self.trace_writer) {
-            (Some(reason), _) => Err(reason),
-            (None, RecordingWriter::Native(writer)) => writer.finish().map_err(|error| error.to_string()),
-            (None, RecordingWriter::Capture(capture)) => {
+        let ended = match &mut self.trace_writer {
+            RecordingWriter::Native(writer) => writer.finish().map_err(|error| error.to_string()),
+            RecordingWriter::Capture(capture) => {
                 capture.finish().map(|()| self.request_count).map_err(|error| error.to_string())
             }
         };
+        let finished = self.write_failure_message.take().map_or(ended, Err);
         finished.map_err(|reason| {
             DeviceError::Failed(format!(
                 "the recording (--record) is incomplete, because it ends at request {}: {reason}; remove the cause, \

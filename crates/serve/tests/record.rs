@@ -7,12 +7,14 @@ use std::path::Path;
 
 use common::client::*;
 use common::{MIB, PAGE_BYTES, Random, ServedDevice, config};
+use wearwell::address::RemapMode;
 use wearwell::stats::{Stats, nonzero_counts_by_cause};
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
 use wearwell_serve::memory_device::MemoryDeviceSpecification;
+use wearwell_serve::{BlockDevice as _, DeviceError};
 use wearwell_trace::OpenOptions;
 
 use crate::common;
@@ -134,6 +136,30 @@ fn captures_with_page_bytes_replay_with_equal_flash_counts_on_delta_and_compress
     assert_replay_repeats_flash_operations("delta", &[], "run.ops", false);
     assert_replay_repeats_flash_operations("integrated", &[], "run.ops", false);
     assert_replay_repeats_flash_operations("integrated", &["lifetime.schemes=compression"], "run.ops", false);
+}
+
+/// Bug: remaps that were refused before anything was executed ended the recording, or were recorded as if executed.
+#[test]
+fn refused_remaps_are_not_recorded() {
+    let specification = common::specification("remap", DEVICE_BYTES);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.wwt");
+    let mut device = specification.build().unwrap();
+    device.record_trace_to(&path, "").unwrap();
+    for page in 0..20 {
+        device.write(page * PAGE_BYTES, &[page as u8; PAGE_BYTES as usize]).unwrap();
+    }
+    for (target, source, len) in
+        [(40 * PAGE_BYTES, 1, PAGE_BYTES), (0, DEVICE_BYTES, PAGE_BYTES), (0, PAGE_BYTES, DEVICE_BYTES)]
+    {
+        let refused = device.remap(target, source, len, RemapMode::Copy).unwrap_err();
+        assert!(matches!(refused, DeviceError::Invalid(_)), "{refused}");
+    }
+    device.remap(40 * PAGE_BYTES, PAGE_BYTES, PAGE_BYTES, RemapMode::Copy).unwrap();
+    assert_eq!(device.host_command_counts().remaps, 1);
+    assert_eq!(device.end_recording().unwrap(), Some(21));
+    let record = replay(&specification.config, "remap", &path, false);
+    assert_eq!((record.trace.requests, record.host_page_writes, record.host_page_remaps), (21, 20, 1));
 }
 
 #[test]

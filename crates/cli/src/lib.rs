@@ -35,6 +35,7 @@ use clap::{CommandFactory, Parser};
 pub use log::LinePrefixWriter;
 pub use parquet_file::parquet_bytes;
 pub use top::visible_part;
+use wearwell_trace::TraceError;
 
 /// Outcome of a command that did not fail: complete or partial.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,17 @@ impl Failure {
     /// Returns the failure of a command whose run ended with this error (exit status 1).
     pub(crate) fn of_run(error: &dyn std::error::Error) -> Self {
         Self::new(error.to_string(), 1)
+    }
+
+    /// Returns the failure of a command that cannot read a trace: exit status 2 if the options of the trace are wrong,
+    /// else 1.
+    pub(crate) fn of_trace(error: &TraceError) -> Self {
+        match error {
+            TraceError::UnusedOption { .. } | TraceError::NeedsOption { .. } => {
+                Self::of_usage(error.to_string())
+            }
+            _ => Self::of_run(error),
+        }
     }
 
     /// Returns the failure, with this message, of a command whose run failed (exit status 1).

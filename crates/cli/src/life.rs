@@ -17,7 +17,8 @@ use crate::output::{OverwriteRule, print};
 use crate::progress::ProgressReporter;
 use crate::run::{
     InputSource, Outputs, UnusedOptionCheck, checked_plan, config_with_settings, input_sources,
-    open_result_folder, refuse_settings_ignored_by_all, replay_failure, setting_to_record_block_map,
+    open_result_folder, outputs_by_option, refuse_outputs_named_twice, refuse_settings_ignored_by_all,
+    replay_failure, setting_to_record_block_map,
 };
 use crate::{Failure, Outcome};
 
@@ -43,6 +44,8 @@ struct LifeTask {
 /// lives.
 pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     let outputs = Outputs::of_run_args(&args.run, args.trace.iter())?;
+    let [json, csv, parquet, report] = outputs_by_option(&args.run.results);
+    refuse_outputs_named_twice([json, csv, parquet, report, ("--curves", args.curves.as_deref())])?;
     let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
     let overwrite = OverwriteRule { input_paths: &inputs, force: args.run.results.report.force };
     let curves =

@@ -43,6 +43,17 @@ fn is_same_file(path: &Path, file: &fs::Metadata) -> bool {
     fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()))
 }
 
+/// Returns the file to which an output is written, so that two names of one file can be told: its path after following
+/// links, even if the file does not exist yet. `-` stands for standard output.
+pub(crate) fn file_of_output(path: &Path) -> PathBuf {
+    if is_standard_stream(path) {
+        return path.to_owned();
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let in_folder = || Some(fs::canonicalize(folder).ok()?.join(path.file_name()?));
+    fs::canonicalize(path).ok().or_else(in_folder).unwrap_or_else(|| path.to_owned())
+}
+
 /// Prints a text to standard output.
 ///
 /// # Errors Standard output cannot be written. A pipe that its reader closed is no error.

@@ -164,7 +164,7 @@ fn write_temporary_trace_of_files(path: &Path, reporter: &ProgressReporter) -> R
     let written = files.write_trace(BufWriter::new(file), &mut |done| progress(done, total));
     written.map_err(|error| match error {
         TraceError::Write(error) => unwritable_trace(error),
-        other => Failure::of_run(&other),
+        other => Failure::of_trace(&other),
     })?;
     Ok(trace)
 }

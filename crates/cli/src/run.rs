@@ -17,7 +17,7 @@ use crate::args::{CompareArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs};
 use crate::data_output::TableOutput;
 use crate::input::TraceFile;
 use crate::jobs::run_concurrently;
-use crate::output::{OutputDestination, OverwriteRule, print, print_message};
+use crate::output::{OutputDestination, OverwriteRule, file_of_output, print, print_message};
 use crate::progress::ProgressReporter;
 use crate::{Failure, Outcome};
 
@@ -207,7 +207,7 @@ impl Outputs {
 }
 
 /// Returns the options that name an output for the records of runs, each with the path that the user gave it, if any.
-fn outputs_by_option(args: &ResultArgs) -> [(&'static str, Option<&Path>); 4] {
+pub(crate) fn outputs_by_option(args: &ResultArgs) -> [(&'static str, Option<&Path>); 4] {
     let ResultArgs { json, csv, parquet, report } = args;
     [
         ("--json", json.as_deref()),
@@ -218,11 +218,13 @@ fn outputs_by_option(args: &ResultArgs) -> [(&'static str, Option<&Path>); 4] {
 }
 
 /// Refuses two results in one file, or on standard output (`-`), where the second would replace or break the first.
-fn refuse_outputs_named_twice<const COUNT: usize>(
+pub(crate) fn refuse_outputs_named_twice<const COUNT: usize>(
     outputs: [(&str, Option<&Path>); COUNT],
 ) -> Result<(), Failure> {
+    let files = outputs.map(|(_, path)| path.map(file_of_output));
     for (at, (option, path)) in outputs.iter().enumerate() {
-        let same = outputs[..at].iter().find(|(_, other)| path.is_some() && other == path);
+        let same =
+            (0..at).find(|&other| path.is_some() && files[other] == files[at]).map(|other| outputs[other]);
         if let (Some((other, _)), Some(path)) = (same, path) {
             return Err(Failure::of_usage(format!(
                 "{other} and {option} both name {}: name a different file for each of them",
@@ -721,11 +723,12 @@ impl<'a> UnusedOptionCheck<'a> {
     }
 }
 
-/// Returns the failure of a command whose run failed: exit status 2 if the configuration or the content model is wrong,
-/// else 1.
+/// Returns the failure of a command whose run failed: exit status 2 if the configuration, the content model or an option
+/// of the trace is wrong, else 1.
 pub(crate) fn replay_failure(error: &ReplayError) -> Failure {
     match error {
         ReplayError::Config(_) | ReplayError::Content(_) => Failure::of_usage(error.to_string()),
+        ReplayError::Trace(error) => Failure::of_trace(error),
         _ => Failure::of_run(error),
     }
 }

@@ -54,7 +54,7 @@ impl TraceInfos {
         for path in traces {
             let info = TraceFile::open_repeatable(path, options, None, || false).and_then(|file| {
                 let info = TraceInfo::of_file(&file.path, &file.options);
-                let info = info.map_err(|error| Failure::of_run(&error))?;
+                let info = info.map_err(|error| Failure::of_trace(&error))?;
                 Ok((file.options.trace_name_of(path), info))
             });
             match info {
@@ -200,12 +200,12 @@ fn convert_trace(
 /// Converts a trace into the file `to`, as CSV or in the native format, and prints the number of requests.
 fn convert_into(from: &TraceFile, to: &Path, is_csv: bool, provenance: &str) -> Result<Outcome, Failure> {
     let mut reader =
-        wearwell_trace::open(&from.path, &from.options).map_err(|error| Failure::of_run(&error))?;
+        wearwell_trace::open(&from.path, &from.options).map_err(|error| Failure::of_trace(&error))?;
     let out = File::create(to).map_err(|error| Failure::of_output(to, &error))?;
     let out = BufWriter::new(out);
     let of_copy = |error: TraceError| match error {
         TraceError::Write(error) => Failure::of_output(to, &error),
-        other => Failure::of_run(&other),
+        other => Failure::of_trace(&other),
     };
     let provenance = if provenance.is_empty() {
         reader.provenance().unwrap_or_default().to_owned()

@@ -1149,6 +1149,12 @@ fn an_unwritable_output_file_is_refused_before_the_run() {
         let arguments = ["replay", "no.csv", "--json", twice, "--csv", twice];
         assert_refused(EXIT_USAGE_ERROR, &arguments, &["--json and --csv both name"]);
     }
+    // Bug: two names of one file were taken for two files.
+    let (one, other) = (fixture.path("results"), fixture.path("./results"));
+    let arguments = ["replay", "no.csv", "--json", &one, "--csv", &other];
+    assert_refused(EXIT_USAGE_ERROR, &arguments, &["--json and --csv both name"]);
+    let arguments = ["life", "no.csv", "--csv", &one, "--curves", &other];
+    assert_refused(EXIT_USAGE_ERROR, &arguments, &["--csv and --curves both name"]);
 }
 
 #[test]

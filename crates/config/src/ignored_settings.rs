@@ -105,8 +105,7 @@ const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes 
                                          designs integrated and wearwell or with parts.content";
 /// Words for error messages: the condition that lifetime management chooses the schemes that save both writes and
 /// energy.
-const WHEN_BEST_SCHEMES_RUN: &str =
-    "lifetime.schemes is best, and the design deduplicates, recycles, encodes deltas or compresses";
+const WHEN_BEST_SCHEMES_RUN: &str = "lifetime.schemes is best, and the design has a content mechanism";
 
 /// Returns whether lifetime management runs: write-saving schemes are chosen per epoch, or host writes are throttled.
 fn has_lifetime_management(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
@@ -504,7 +503,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         |config, chosen| {
             config.lifetime.schemes != LifetimeSchemes::Best || has_lifetime_management(config, chosen)
         },
-        WHEN_BEST_SCHEMES_RUN,
+        "the design has a content mechanism, which best can switch off",
     ),
     rule_for_key_or_section(
         "lifetime.schemes",
@@ -513,10 +512,15 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
                 config.lifetime.schemes,
                 LifetimeSchemes::Baseline | LifetimeSchemes::Dedup | LifetimeSchemes::Compression
             );
-            !chooses_mechanisms || chosen.design == "integrated"
+            !chooses_mechanisms || chosen.design == "integrated" && config.parts.content.is_none()
         },
-        "the design is integrated, of which baseline, dedup and compression choose the mechanisms; other designs have \
-         parts.content",
+        "the design is integrated, of which baseline, dedup and compression choose the mechanisms, and parts.content \
+         is not set; other designs have parts.content",
+    ),
+    rule_for_key_or_section(
+        "lifetime.fitted_energy",
+        |config, chosen| has_lifetime_management(config, chosen) && compresses_pages(config, chosen),
+        "pages are compressed, and lifetime.schemes is best, throttling or integrated",
     ),
     rule_for_key_or_section(
         "lifetime.verify_on_hit",

@@ -188,13 +188,19 @@ impl TryFrom<UserMechanismList> for ContentMechanismList {
     fn try_from(written: UserMechanismList) -> Result<Self, ConfigError> {
         let words: Vec<String> = match written {
             UserMechanismList::List(words) => words,
-            UserMechanismList::Text(text) if text.trim() == "none" => Vec::new(),
             UserMechanismList::Text(text) => {
                 text.split([',', '+']).map(|word| word.trim().to_owned()).collect()
             }
         };
+        if words.len() > 1 && words.iter().any(|word| word == "none") {
+            return Err(ConfigError::InvalidValue(
+                "`none` stands for no content mechanism, so that it cannot be in a list with others: leave it out, or \
+                 leave the others out"
+                    .into(),
+            ));
+        }
         let mut names = Vec::new();
-        for word in &words {
+        for word in words.iter().filter(|&word| word != "none") {
             names.push(ContentMechanismName::from_name(word).ok_or_else(|| unknown_mechanism_error(word))?);
         }
         Ok(Self::of_names(&names))

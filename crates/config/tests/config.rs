@@ -84,6 +84,7 @@ fn values_of_the_wrong_kind_are_refused_in_words_of_the_user() {
         ("delta.hot_accesses=300", "the value must be a whole number from 0 to 255, but is the "),
         ("device.read_us=abc", "the value must be a number, but is the "),
         ("gc.policy=3", "the value must be a name"),
+        ("parts.content=none+dedup", "`none` stands for no content mechanism"),
         ("parts.content=4", "the value must be names of content mechanisms, such as dedup+recycle, or none"),
         ("replay.seed=-1", "the value must be a whole number, not negative, but is the "),
         ("replay.seed=9223372036854775808", "at most 9223372036854775807 (2^63 - 1)"),

@@ -32,6 +32,23 @@ fn the_message_states_the_condition_of_the_rule_that_ignores_the_key() {
     }
 }
 
+/// Bug: these were accepted. `parts.content` replaces the mechanisms that `lifetime.schemes` chooses on `integrated`, and
+/// only lifetime management of compression uses the energy of compression.
+#[test]
+fn lifetime_settings_without_effect_are_reported() {
+    let is_ignored = |settings: &[&str], design: &str| !ignored_by_designs(settings, &[design]).is_empty();
+    for schemes in ["baseline", "dedup", "compression"].map(|name| format!("lifetime.schemes={name}")) {
+        assert!(is_ignored(&[&schemes, "parts.content=dedup+compress"], "integrated"), "{schemes}");
+        assert!(!is_ignored(&[&schemes], "integrated"), "{schemes}");
+    }
+    let fitted = "lifetime.fitted_energy=true";
+    for design in ["page-map", "delta", "integrated", "wearwell"] {
+        assert!(is_ignored(&[fitted], design), "{design}: nothing is managed");
+    }
+    let best = "lifetime.schemes=best";
+    assert!(is_ignored(&[fitted, best], "recyclable") && !is_ignored(&[fitted, best], "wearwell"));
+}
+
 #[test]
 fn settings_without_effect_on_a_life_are_reported() {
     let of = |file: &str, settings: &[&str]| {

@@ -178,9 +178,17 @@ impl RequestTotals {
     }
 }
 
-/// Adds the names of both grammars (workloads and host models) to the error for an unknown name.
+/// Adds the names of both grammars (workloads and host models) to the error for an unknown name of a workload. The
+/// specification of a workload may contain that of a content model as well, which has names of its own.
 fn suggest_workload_or_host_model(error: SpecError) -> SpecError {
-    let SpecError::UnknownKind { name, .. } = error else { return error };
+    let name = match error {
+        SpecError::UnknownKind { name, generator_noun, .. }
+            if generator_noun == workload::WORKLOAD_GRAMMAR.generator_noun =>
+        {
+            name
+        }
+        error => return error,
+    };
     let kinds = workload::WORKLOAD_GRAMMAR.kinds.iter().chain(host_models::HOST_MODEL_GRAMMAR.kinds);
     let valid: Vec<&'static str> = kinds.map(|kind| kind.name).collect();
     let nearest_name = workload::spec_grammar::most_similar_name(&name, &valid);

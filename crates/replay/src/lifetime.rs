@@ -86,6 +86,21 @@ impl LifetimeManagement {
         }
     }
 
+    /// Returns a sentence if the run ended in its first epoch, for which nothing could be decided from what the host
+    /// wrote; otherwise `None`.
+    pub(crate) fn sentence_on_single_epoch(&self) -> Option<String> {
+        let (length, key) = match self.lifetime_controller.options().epoch_length {
+            EpochLength::Seconds(seconds) => (format!("{seconds} s"), "lifetime.epoch_s"),
+            EpochLength::HostWrites(pages) => (format!("{pages} page writes"), "lifetime.epoch_writes"),
+        };
+        (self.epochs < 2).then(|| {
+            format!(
+                "the run ended in the first epoch of lifetime management ({length}), so that nothing was decided from \
+                 what the host wrote: a longer input, or a smaller {key}, gives it something to decide"
+            )
+        })
+    }
+
     /// Returns the time in nanoseconds at which a request that arrived at `arrival_ns` may start: its arrival, or a
     /// later time if the request is a host write and writes are throttled.
     ///

@@ -225,11 +225,15 @@ fn add_setting_axes(
 }
 
 /// Returns a TOML value in the form that it has in a setting `key=value`. A list of names (only content mechanisms are
-/// such a list) becomes one text.
+/// such a list) becomes one text, which is `none` for the empty list.
 fn setting_value(value: &toml::Value) -> String {
     let names =
         value.as_array().and_then(|items| items.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
-    names.map_or_else(|| value.to_string(), |names| format!("\"{}\"", names.join(",")))
+    match names {
+        Some(names) if names.is_empty() => "\"none\"".to_owned(),
+        Some(names) => format!("\"{}\"", names.join(",")),
+        None => value.to_string(),
+    }
 }
 
 /// Returns all combinations that take one setting of each varied key. The last key varies fastest.
@@ -419,6 +423,18 @@ replay.seed = [1, 2]
 [gc]
 low_blocks = 5
 ";
+
+    /// Bug: the empty list became an empty text, which names no mechanism.
+    #[test]
+    fn a_varied_list_of_mechanisms_may_be_empty() {
+        let text = "[sweep]\ntraces = ['t']\n[sweep.vary]\nparts.content = [[], ['dedup', 'recycle']]\n";
+        let sweep = SweepFile::from_text("sweep.toml", text).unwrap();
+        let contents = sweep.setting_combinations.iter().map(|settings| {
+            let content = sweep.config_with_settings(settings).unwrap().parts.content;
+            content.unwrap().setting_value()
+        });
+        assert_eq!(contents.collect::<Vec<_>>(), ["none", "recycle+dedup"]);
+    }
 
     #[test]
     fn a_sweep_file_gives_every_combination_of_its_varied_settings() {

@@ -244,6 +244,19 @@ fn lifetime_settings_that_cannot_work_are_refused() {
     assert!(refusal(&["lifetime.target_years=0"]).contains("lifetime.target_years"));
 }
 
+/// Regression: a run that ended in the first epoch looked like one without lifetime management, without a word.
+#[test]
+fn a_run_that_ends_in_the_first_epoch_carries_a_note() {
+    let notes = |epoch_writes: u32| {
+        let settings = ["lifetime.schemes=best".to_owned(), format!("lifetime.epoch_writes={epoch_writes}")];
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let input = generated_input("uniform:pages=2000,requests=3000,write=1.0,dup=0.3");
+        let record = run_input(&small_device_config(&settings), &input, "wearwell");
+        record.notes.into_iter().filter(|note| note.contains("first epoch of lifetime management")).count()
+    };
+    assert_eq!((notes(100_000), notes(500)), (1, 0));
+}
+
 /// Bug: incompressible data had a 62 % shorter response time with compression, because the chunk buffer acknowledged
 /// three of four writes at once and the baseline had no buffer.
 #[test]

@@ -133,7 +133,7 @@ pub(crate) enum TraceCommand {
         #[arg(long)]
         force: bool,
         /// Text about the origin of the trace, stored in the native file [default: that of the converted trace]
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         provenance: String,
         #[command(flatten)]
         input: InputArgs,

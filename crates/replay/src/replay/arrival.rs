@@ -4,8 +4,8 @@
 use wearwell::Error;
 use wearwell::operation::{FlashOp, OpKind};
 use wearwell::timing::{MAX_ARRIVAL_NS, TimingEngine};
-use wearwell_config::{Arrival, ReplayConfig, WriteZeroesMode};
-use wearwell_trace::{Op, Request};
+use wearwell_config::{Arrival, ReplayConfig};
+use wearwell_trace::Request;
 
 use super::Run;
 
@@ -121,8 +121,7 @@ impl Run<'_> {
     pub(super) fn apply_lifetime_management(&mut self, request: &Request) -> Result<(), Error> {
         let Some(managed) = &mut self.lifetime_management else { return Ok(()) };
         let Some(timing) = &mut self.timing else { return managed.begin_epoch_if_due(&mut self.device, 0) };
-        let zeroes_are_written = self.plan.config.replay.zeroes == WriteZeroesMode::Write;
-        let is_write = request.op == Op::Write || request.op == Op::Zero && zeroes_are_written;
+        let is_write = self.executor.is_write(request);
         let arrival_ns = self.clock.arrival_ns.max(timing.now_ns());
         let start_ns = managed.admit_request_and_get_start_ns(&mut self.device, arrival_ns, is_write)?;
         if start_ns > arrival_ns {

@@ -27,7 +27,7 @@ impl Run<'_> {
     /// failed.
     pub(super) fn execute_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         let (executed, outcome) = self.execute_batch_without_byte_counts(batch);
-        self.host_request_counts.written_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
+        self.host_request_counts.written_bytes += self.executor.written_bytes(&batch[..executed]);
         let reads = batch[..executed].iter().filter(|request| request.op == Op::Read);
         self.host_request_counts.read_bytes += reads.map(|request| request.len_bytes).sum::<u64>();
         (executed, outcome)
@@ -85,9 +85,4 @@ impl Run<'_> {
         self.subtracted_counters.controller_work = self.device.ftl().stats().controller_work;
         self.device.ftl_mut().store_mut().flash_ops.clear();
     }
-}
-
-/// Returns the bytes that a request writes to the drive; 0 unless it is a write.
-pub(super) fn written_bytes(request: &Request) -> u64 {
-    if request.op == Op::Write { request.len_bytes } else { 0 }
 }

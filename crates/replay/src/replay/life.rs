@@ -12,7 +12,6 @@ use wearwell::operation::Cause;
 use wearwell_config::{Config, Origin, ResolvedDevice};
 use wearwell_trace::Request;
 
-use super::batch::written_bytes;
 use super::{
     OnProgress, Plan, Progress, REQUESTS_PER_BATCH, REQUESTS_PER_PROGRESS_REPORT, ReplayError, Run, RunPhase,
     WRITES_PER_BATCH,
@@ -251,7 +250,7 @@ impl<'a> LifeSimulation<'a> {
             let (read, damage) = self.run.input.read_batch(&mut batch);
             let (executed, outcome) = self.run.execute_batch(&batch[..read]);
             self.requests += executed as u64;
-            self.host_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
+            self.host_bytes += self.run.executor.written_bytes(&batch[..executed]);
             if self.host_bytes >= self.next_series_point_at_host_bytes {
                 self.record_life_point();
             }

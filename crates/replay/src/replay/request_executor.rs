@@ -101,6 +101,21 @@ impl RequestExecutor {
         self.unknown_size_counts
     }
 
+    /// Returns whether the drive executes a request as a write of its bytes: a write, and a write-zeroes request in runs
+    /// that write zeros. (A remap writes no bytes.)
+    pub(super) fn is_write(&self, request: &Request) -> bool {
+        match request.op {
+            Op::Write => true,
+            Op::Zero => self.write_zeroes_mode == WriteZeroesMode::Write,
+            Op::Read | Op::Trim | Op::Flush | Op::Remap(_) | Op::PhaseMarker => false,
+        }
+    }
+
+    /// Returns the bytes that these requests write to the drive.
+    pub(super) fn written_bytes(&self, requests: &[Request]) -> u64 {
+        requests.iter().filter(|request| self.is_write(request)).map(|request| request.len_bytes).sum()
+    }
+
     /// Executes a request on the drive, rounded to whole sectors. Returns the kind of request that the drive executed
     /// (a zeroing request is a write or a trim).
     ///
@@ -114,7 +129,7 @@ impl RequestExecutor {
         match request.op {
             Op::Read => self.read(device, offset, len).map(|()| RequestKind::Read),
             Op::Write => self.write(device, request, offset, len).map(|()| RequestKind::Write),
-            Op::Zero if self.write_zeroes_mode == WriteZeroesMode::Write => {
+            Op::Zero if self.is_write(request) => {
                 self.content_descriptors.clear();
                 let pages = len.div_ceil(self.page_bytes) as usize + 1;
                 self.content_descriptors

@@ -392,12 +392,7 @@ impl Run<'_> {
     /// Returns the notes of the run record: what a reader of its figures must know.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.has_content_mechanisms && self.plan.survey.has_writes_without_content {
-            notes.push(format!(
-                "figures that depend on content rest on a model: {}",
-                self.input.content_model.describe()
-            ));
-        }
+        notes.extend(self.notes_of_content_models());
         notes.extend(self.plan.unused_content_model_sentence());
         if let InputReader::Host(generator) = &self.input.request_reader {
             notes.push(format!("requests come from a host model; {}", generator.describe_content()));
@@ -428,6 +423,8 @@ impl Run<'_> {
         notes.extend(self.note_of_chunk_buffer());
         notes.extend(self.note_of_unfinished_chunk());
         notes.extend(self.note_of_unprogrammed_deltas());
+        notes
+            .extend(self.lifetime_management.as_ref().and_then(|managed| managed.sentence_on_single_epoch()));
         notes.extend(self.note_of_overload());
         notes.extend(self.note_of_unwritten_pages());
         notes.extend(self.note_of_recovery_time());
@@ -444,6 +441,21 @@ impl Run<'_> {
 }
 
 impl Run<'_> {
+    /// Returns a note for each content model on which figures of the run rest: that of a workload, and that of writes
+    /// whose input has no content.
+    fn notes_of_content_models(&self) -> impl Iterator<Item = String> + use<> {
+        let of_workload = match &self.input.request_reader {
+            InputReader::Workload(generator) => generator.describe_content(),
+            InputReader::Trace(_) | InputReader::Host(_) => None,
+        };
+        let of_writes_without_content =
+            self.plan.survey.has_writes_without_content.then(|| self.input.content_model.describe());
+        let models = [of_workload, of_writes_without_content]
+            .map(|model| model.filter(|_| self.has_content_mechanisms));
+        let note = |model| format!("figures that depend on content rest on a model: {model}");
+        models.into_iter().flatten().map(note)
+    }
+
     /// Returns a note that a policy of the user chose the GC victims; `None` if there is no such policy.
     fn note_of_user_policy(&self) -> Option<String> {
         let name = self.plan.user_policy.as_ref()?.name();

@@ -353,7 +353,6 @@ impl TimingEngine {
 
     /// Submits a host request as [`TimingEngine::submit`] does, with controller work (`work`) in addition. The work
     /// delays the completion of the request, but occupies no flash.
-    #[inline]
     pub fn submit_with_controller_work(
         &mut self,
         kind: RequestKind,
@@ -384,7 +383,6 @@ impl TimingEngine {
     ///
     /// # Panics
     /// In the timeline engine, if [`TimingOptions::is_open_loop`] is set.
-    #[inline]
     pub fn outstanding_requests(&mut self) -> usize {
         match &mut self.engine {
             AnyTimingEngine::None(_) => 0,
@@ -400,7 +398,6 @@ impl TimingEngine {
     ///
     /// # Panics
     /// As [`TimingEngine::outstanding_requests`].
-    #[inline]
     pub fn run_to_next_completion_ns(&mut self) -> Option<u64> {
         match &mut self.engine {
             AnyTimingEngine::None(_) => None,

@@ -83,6 +83,7 @@ impl FaultyNand {
 
 impl Nand for FaultyNand {
     delegate_queries!(self => self.inner);
+    delegate_reads_and_nvram_stores!(self => self.inner);
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         self.program_or_fail(ppn, |inner| inner.program(ppn, oob, content))
@@ -102,26 +103,6 @@ impl Nand for FaultyNand {
         self.program_or_fail(ppn, |inner| inner.program_page_marked_lost(ppn, oob, spare))
     }
 
-    fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        self.inner.read(ppn, into)
-    }
-
-    fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        self.inner.read_spare(ppn, into)
-    }
-
-    fn read_words(&mut self, ppn: Ppn, words: &mut [PageDataWord]) -> Result<(), NandError> {
-        self.inner.read_words(ppn, words)
-    }
-
-    fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
-        self.inner.store_nvram_word(index, word)
-    }
-
-    fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
-        self.inner.probe_page(ppn)
-    }
-
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         if self.draw_failure(self.fault_probabilities.erase_failure_probability) {
             return Err(NandError::EraseFailed(block));
@@ -130,16 +111,4 @@ impl Nand for FaultyNand {
     }
 }
 
-impl FaultInjectable for FaultyNand {
-    fn tear_program(&mut self, ppn: Ppn) {
-        self.inner.tear_program(ppn);
-    }
-
-    fn tear_erase(&mut self, block: BlockId) {
-        self.inner.tear_erase(block);
-    }
-
-    fn make_uncorrectable(&mut self, ppn: Ppn) {
-        self.inner.make_uncorrectable(ppn);
-    }
-}
+delegate_injected_faults!(FaultyNand: inner);

@@ -82,6 +82,49 @@ macro_rules! delegate_queries {
     };
 }
 
+/// The methods of [`Nand`] that a wrapper passes to the inner medium unchanged if it changes programs and erases only:
+/// reads, and stores to NVRAM.
+macro_rules! delegate_reads_and_nvram_stores {
+    ($self:ident => $inner:expr) => {
+        fn read(&mut $self, ppn: Ppn, into: &mut [u8]) -> Result<crate::nand::Oob, crate::nand::NandError> {
+            $inner.read(ppn, into)
+        }
+        fn read_spare(&mut $self, ppn: Ppn, into: &mut [u8]) -> Result<crate::nand::Oob, crate::nand::NandError> {
+            $inner.read_spare(ppn, into)
+        }
+        fn read_words(
+            &mut $self,
+            ppn: Ppn,
+            words: &mut [crate::nand::PageDataWord],
+        ) -> Result<(), crate::nand::NandError> {
+            $inner.read_words(ppn, words)
+        }
+        fn probe_page(&mut $self, ppn: Ppn) -> Result<Option<crate::nand::Oob>, crate::nand::NandError> {
+            $inner.probe_page(ppn)
+        }
+        fn store_nvram_word(&mut $self, index: usize, word: u64) -> Result<(), crate::nand::NandError> {
+            $inner.store_nvram_word(index, word)
+        }
+    };
+}
+
+/// Implements [`FaultInjectable`] for a wrapper: the inner medium gets the faults.
+macro_rules! delegate_injected_faults {
+    ($wrapper:ident: $inner:ident) => {
+        impl crate::nand::FaultInjectable for $wrapper {
+            fn tear_program(&mut self, ppn: Ppn) {
+                self.$inner.tear_program(ppn);
+            }
+            fn tear_erase(&mut self, block: BlockId) {
+                self.$inner.tear_erase(block);
+            }
+            fn make_uncorrectable(&mut self, ppn: Ppn) {
+                self.$inner.make_uncorrectable(ppn);
+            }
+        }
+    };
+}
+
 mod any;
 mod faulty;
 mod frames;

@@ -198,16 +198,4 @@ impl Nand for PowerCutNand {
     }
 }
 
-impl FaultInjectable for PowerCutNand {
-    fn tear_program(&mut self, ppn: Ppn) {
-        self.wrapped_nand.tear_program(ppn);
-    }
-
-    fn tear_erase(&mut self, block: BlockId) {
-        self.wrapped_nand.tear_erase(block);
-    }
-
-    fn make_uncorrectable(&mut self, ppn: Ppn) {
-        self.wrapped_nand.make_uncorrectable(ppn);
-    }
-}
+delegate_injected_faults!(PowerCutNand: wrapped_nand);

@@ -1,6 +1,6 @@
 //! A log of programs and erases, for tests: two designs behave equally if their logs are equal.
 
-use super::{AnyNand, FaultInjectable, Nand, NandError, Oob, PageDataWord};
+use super::{AnyNand, Nand, NandError, Oob, PageDataWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
@@ -41,6 +41,7 @@ impl RecordingNand {
 
 impl Nand for RecordingNand {
     delegate_queries!(self => self.wrapped_nand);
+    delegate_reads_and_nvram_stores!(self => self.wrapped_nand);
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         self.recorded_ops.push(RecordedOp::Program(ppn, oob.owner));
@@ -60,35 +61,10 @@ impl Nand for RecordingNand {
         self.recorded_ops.push(RecordedOp::Program(ppn, oob.owner));
         self.wrapped_nand.program_page_marked_lost(ppn, oob, spare)
     }
-    fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        self.wrapped_nand.read(ppn, into)
-    }
-    fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        self.wrapped_nand.read_spare(ppn, into)
-    }
-    fn read_words(&mut self, ppn: Ppn, words: &mut [PageDataWord]) -> Result<(), NandError> {
-        self.wrapped_nand.read_words(ppn, words)
-    }
-    fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
-        self.wrapped_nand.store_nvram_word(index, word)
-    }
-    fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
-        self.wrapped_nand.probe_page(ppn)
-    }
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         self.recorded_ops.push(RecordedOp::Erase(block));
         self.wrapped_nand.erase(block)
     }
 }
 
-impl FaultInjectable for RecordingNand {
-    fn tear_program(&mut self, ppn: Ppn) {
-        self.wrapped_nand.tear_program(ppn);
-    }
-    fn tear_erase(&mut self, block: BlockId) {
-        self.wrapped_nand.tear_erase(block);
-    }
-    fn make_uncorrectable(&mut self, ppn: Ppn) {
-        self.wrapped_nand.make_uncorrectable(ppn);
-    }
-}
+delegate_injected_faults!(RecordingNand: wrapped_nand);

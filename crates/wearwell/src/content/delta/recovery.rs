@@ -8,8 +8,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::CurrentDelta;
 use super::packing::{decode_delta_lpns, decode_delta_page_header};
-use super::{CurrentDelta, base_tag_of};
+use super::write::base_tag_of;
 use crate::address::{Lpn, Ppn};
 use crate::data::Fingerprint;
 use crate::error::{Error, Result};

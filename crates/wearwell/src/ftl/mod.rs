@@ -189,40 +189,57 @@ impl Ftl {
         };
         ftl.configure_store_for_flash_metadata();
         let spare_pages = ftl.require_and_count_spare_pages()?;
-        if let Some(cached) = ftl.mapping.as_demand_paged_mut() {
+        ftl.limit_parts_by_spare_pages(spare_pages);
+        ftl.prepare_for_recovery(parts)?;
+        ftl.set_victim_policy(parts.gc.policy);
+        Ok(ftl)
+    }
+
+    /// Limits the parts that keep more pages valid than there are logical pages to `spare_pages`, the pages that the
+    /// device may hold in addition: the map, pages of deltas, and chunks.
+    fn limit_parts_by_spare_pages(&mut self, spare_pages: u64) {
+        if let Some(cached) = self.mapping.as_demand_paged_mut() {
             cached.limit_unidentified_invalid_pages(spare_pages);
         }
-        if let Some(stage) = &mut ftl.delta {
+        if let Some(stage) = &mut self.delta {
             stage.limit_delta_pages_by_spare_pages(spare_pages);
+        }
+        if let Some(stage) = &mut self.compression {
+            stage.limit_excess_chunk_pages_by_spare_pages(spare_pages);
+        }
+    }
+
+    /// Makes the parts keep what recovery needs under the device's persistence: lists of deltas, records of deltas on
+    /// flash, freed chunk numbers, and notes in NVRAM. The reverse map and the directories of chunks are told whether
+    /// recovery rebuilds them, so that their RAM is counted accordingly.
+    fn prepare_for_recovery(&mut self, parts: &Parts) -> Result<()> {
+        if let Some(stage) = &mut self.delta {
             if parts.persistence != Persistence::BatteryRam {
-                stage.limit_deltas_per_page_by_spare_bytes(ftl.store.geometry().spare_bytes);
+                stage.limit_deltas_per_page_by_spare_bytes(self.store.geometry().spare_bytes);
             }
             // With notes, records in NVRAM tell recovery which delta is current.
             if parts.persistence == Persistence::NvramMap
                 && parts.recovery_block_scan != RecoveryBlockScan::FirstPages
-                && (ftl.sharing.is_some() || ftl.recycle.is_some())
+                && (self.sharing.is_some() || self.recycle.is_some())
             {
                 stage.track_flash_deltas_and_forbid_mapping_without_program();
             }
         }
-        if parts.persistence == Persistence::NvramMap
-            && let Some(AnyReverseMap::Ideal(reverse_map)) =
-                ftl.sharing.as_mut().map(|sharing| &mut sharing.reverse_map)
-        {
-            reverse_map.count_ram_of_entries_as_rebuilt_by_recovery();
-        }
-        if let Some(stage) = &mut ftl.compression {
-            stage.limit_excess_chunk_pages_by_spare_pages(spare_pages);
-            if parts.persistence == Persistence::NvramMap {
+        if parts.persistence == Persistence::NvramMap {
+            if let Some(AnyReverseMap::Ideal(reverse_map)) =
+                self.sharing.as_mut().map(|sharing| &mut sharing.reverse_map)
+            {
+                reverse_map.count_ram_of_entries_as_rebuilt_by_recovery();
+            }
+            if let Some(stage) = &mut self.compression {
                 stage.defer_reuse_of_freed_chunk_numbers();
                 stage.exclude_flash_directories_from_ram_bytes();
             }
         }
         if parts.recovery_block_scan == RecoveryBlockScan::FirstPages {
-            ftl.enable_nvram_validity_notes(parts)?;
+            self.enable_nvram_validity_notes(parts)?;
         }
-        ftl.set_victim_policy(parts.gc.policy);
-        Ok(ftl)
+        Ok(())
     }
 
     /// Makes the device keep the data that allow recovery to read only the first page of most blocks: notes and records

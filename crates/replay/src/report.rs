@@ -557,8 +557,9 @@ fn column_of_programs_of_cause(cause: Cause) -> FigureColumn {
     FigureColumn { visibility, ..new_figure_column(key, title, FigureFunction::ProgramsOfCause(cause)) }
 }
 
-/// Columns of the figures that tables show after the page programs by cause, in the order of the tables.
-const COLUMNS_AFTER_PROGRAMS_BY_CAUSE: &[FigureColumn] = &[
+/// Columns of the figures that tables show after the page programs by cause and before the latencies, in the order of
+/// the tables.
+const COLUMNS_BEFORE_LATENCIES: &[FigureColumn] = &[
     count_column("reads", "page reads", |run| Some(run.reads)),
     count_column("erases", "block erases", |run| Some(run.erases)),
     FigureColumn {
@@ -580,56 +581,60 @@ const COLUMNS_AFTER_PROGRAMS_BY_CAUSE: &[FigureColumn] = &[
         min_decimal_places: 3,
         ..real_number_column("write_amplification", "write amplification, pages", page_write_amplification)
     },
-    data_only_column(
-        "read_count",
-        FigureFunction::Count(|run| value_if_timed(run, run.latency_us.read.count)),
-    ),
-    latency_column("read_mean_us", "read latency mean, us", |run| {
-        latency_figure(run, &run.latency_us.read, 1, |l| l.mean)
-    }),
-    data_only_column(
-        "read_p50_us",
-        FigureFunction::RealNumber(|run| latency_figure(run, &run.latency_us.read, 2, |l| l.p50)),
-    ),
-    data_only_column(
-        "read_p90_us",
-        FigureFunction::RealNumber(|run| latency_figure(run, &run.latency_us.read, 10, |l| l.p90)),
-    ),
-    latency_column("read_p99_us", "read latency p99, us", |run| {
-        latency_figure(run, &run.latency_us.read, 100, |l| l.p99)
-    }),
-    latency_column("read_p999_us", "read latency p99.9, us", |run| {
-        latency_figure(run, &run.latency_us.read, 1000, |l| l.p999)
-    }),
-    data_only_column(
-        "read_max_us",
-        FigureFunction::RealNumber(|run| latency_figure(run, &run.latency_us.read, 1, |l| l.max)),
-    ),
-    data_only_column(
-        "write_count",
-        FigureFunction::Count(|run| value_if_timed(run, run.latency_us.write.count)),
-    ),
-    latency_column("write_mean_us", "write latency mean, us", |run| {
-        latency_figure(run, &run.latency_us.write, 1, |l| l.mean)
-    }),
-    data_only_column(
-        "write_p50_us",
-        FigureFunction::RealNumber(|run| latency_figure(run, &run.latency_us.write, 2, |l| l.p50)),
-    ),
-    data_only_column(
-        "write_p90_us",
-        FigureFunction::RealNumber(|run| latency_figure(run, &run.latency_us.write, 10, |l| l.p90)),
-    ),
-    latency_column("write_p99_us", "write latency p99, us", |run| {
-        latency_figure(run, &run.latency_us.write, 100, |l| l.p99)
-    }),
-    latency_column("write_p999_us", "write latency p99.9, us", |run| {
-        latency_figure(run, &run.latency_us.write, 1000, |l| l.p999)
-    }),
-    data_only_column(
-        "write_max_us",
-        FigureFunction::RealNumber(|run| latency_figure(run, &run.latency_us.write, 1, |l| l.max)),
-    ),
+];
+
+/// Returns the columns of the latency of reads (`latency_columns!(read)`) or writes (`latency_columns!(write)`), in the
+/// order of the tables. A macro, because the functions of a column are plain functions, which cannot hold which
+/// requests they are for.
+macro_rules! latency_columns {
+    ($requests:ident) => {
+        [
+            data_only_column(
+                concat!(stringify!($requests), "_count"),
+                FigureFunction::Count(|run| value_if_timed(run, run.latency_us.$requests.count)),
+            ),
+            latency_column(
+                concat!(stringify!($requests), "_mean_us"),
+                concat!(stringify!($requests), " latency mean, us"),
+                |run| latency_figure(run, &run.latency_us.$requests, 1, |l| l.mean),
+            ),
+            data_only_column(
+                concat!(stringify!($requests), "_p50_us"),
+                FigureFunction::RealNumber(|run| {
+                    latency_figure(run, &run.latency_us.$requests, 2, |l| l.p50)
+                }),
+            ),
+            data_only_column(
+                concat!(stringify!($requests), "_p90_us"),
+                FigureFunction::RealNumber(|run| {
+                    latency_figure(run, &run.latency_us.$requests, 10, |l| l.p90)
+                }),
+            ),
+            latency_column(
+                concat!(stringify!($requests), "_p99_us"),
+                concat!(stringify!($requests), " latency p99, us"),
+                |run| latency_figure(run, &run.latency_us.$requests, 100, |l| l.p99),
+            ),
+            latency_column(
+                concat!(stringify!($requests), "_p999_us"),
+                concat!(stringify!($requests), " latency p99.9, us"),
+                |run| latency_figure(run, &run.latency_us.$requests, 1000, |l| l.p999),
+            ),
+            data_only_column(
+                concat!(stringify!($requests), "_max_us"),
+                FigureFunction::RealNumber(|run| {
+                    latency_figure(run, &run.latency_us.$requests, 1, |l| l.max)
+                }),
+            ),
+        ]
+    };
+}
+
+/// Columns of the latencies of reads and writes, in the order of the tables.
+const COLUMNS_OF_LATENCIES: &[[FigureColumn; 7]] = &[latency_columns!(read), latency_columns!(write)];
+
+/// Columns of the figures that tables show after the latencies of reads and writes, in the order of the tables.
+const COLUMNS_AFTER_LATENCIES: &[FigureColumn] = &[
     FigureColumn {
         min_decimal_places: 1,
         visibility: FigureVisibility::If(|run| run.latency_us.flush.count > 0),
@@ -719,7 +724,9 @@ fn figure_columns() -> impl Iterator<Item = &'static FigureColumn> {
     COLUMNS_BEFORE_PROGRAMS_BY_CAUSE
         .iter()
         .chain(&*COLUMNS_OF_PROGRAMS_BY_CAUSE)
-        .chain(COLUMNS_AFTER_PROGRAMS_BY_CAUSE)
+        .chain(COLUMNS_BEFORE_LATENCIES)
+        .chain(COLUMNS_OF_LATENCIES.as_flattened())
+        .chain(COLUMNS_AFTER_LATENCIES)
 }
 
 /// Returns the column of the figure whose title in CSV and Parquet is `key`.

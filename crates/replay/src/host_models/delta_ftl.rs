@@ -12,54 +12,35 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::spec_values::SpecValues;
-use super::substitute::{READS_KEY, SCALE_KEY, THETA_KEY, TraceFacts, TraceSubstituteGenerator};
+use super::substitute::{
+    READS_KEY, SCALE_KEY, THETA_KEY, TraceFacts, TraceSubstituteGenerator, substitute_spec_kind,
+};
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-/// Specification key `theta` with a weaker default skew, for the substitutes of the traces Financial 1 and 2.
-const WEAK_ZIPF_THETA_KEY: SpecKey = SpecKey { default: "0.6", ..THETA_KEY };
+/// Keys of the substitutes for the traces Financial 1 and 2, for which the default skew is weaker.
+const WEAKLY_SKEWED_SUBSTITUTE_KEYS: &[SpecKey] =
+    &[SCALE_KEY, SpecKey { default: "0.6", ..THETA_KEY }, READS_KEY];
 
-/// Specification kind of the generated load that stands in for the trace Financial 1 of the Delta-FTL paper: its name,
-/// description and keys.
+/// Specification kind of the substitute for the trace Financial 1 of the Delta-FTL paper.
 pub(super) const FINANCIAL_1_SPEC_KIND: SpecKind = SpecKind {
-    name: "f1",
-    meaning: "substitute for Financial 1, 12 hours",
-    keys: &[SCALE_KEY, WEAK_ZIPF_THETA_KEY, READS_KEY],
+    keys: WEAKLY_SKEWED_SUBSTITUTE_KEYS,
+    ..substitute_spec_kind("f1", "substitute for Financial 1, 12 hours")
 };
-/// Specification kind of the generated load that stands in for the trace Financial 2 of the Delta-FTL paper: its name,
-/// description and keys.
+/// Specification kind of the substitute for the trace Financial 2 of the Delta-FTL paper.
 pub(super) const FINANCIAL_2_SPEC_KIND: SpecKind = SpecKind {
-    name: "f2",
-    meaning: "substitute for Financial 2, 12 hours",
-    keys: &[SCALE_KEY, WEAK_ZIPF_THETA_KEY, READS_KEY],
+    keys: WEAKLY_SKEWED_SUBSTITUTE_KEYS,
+    ..substitute_spec_kind("f2", "substitute for Financial 2, 12 hours")
 };
-/// Specification kind of the generated load that stands in for the trace Cello99 disk 3 of the Delta-FTL paper: its
-/// name, description and keys.
-pub(super) const CELLO99_DISK_3_SPEC_KIND: SpecKind = SpecKind {
-    name: "c3",
-    meaning: "substitute for Cello99 disk 3, 24 hours",
-    keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
-};
-/// Specification kind of the generated load that stands in for the trace Cello99 disk 8 of the Delta-FTL paper: its
-/// name, description and keys.
-pub(super) const CELLO99_DISK_8_SPEC_KIND: SpecKind = SpecKind {
-    name: "c8",
-    meaning: "substitute for Cello99 disk 8, 24 hours",
-    keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
-};
-/// Specification kind of the generated load that stands in for the trace DAP-PS of the Delta-FTL paper: its name,
-/// description and keys.
-pub(super) const DAP_PS_SPEC_KIND: SpecKind = SpecKind {
-    name: "dap",
-    meaning: "substitute for DAP-PS, 24 hours",
-    keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
-};
-/// Specification kind of the generated load that stands in for the trace MSN-CFS of the Delta-FTL paper: its name,
-/// description and keys.
-pub(super) const MSN_CFS_SPEC_KIND: SpecKind = SpecKind {
-    name: "msn",
-    meaning: "substitute for MSN-CFS, 6 hours",
-    keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
-};
+/// Specification kind of the substitute for the trace Cello99 disk 3 of the Delta-FTL paper.
+pub(super) const CELLO99_DISK_3_SPEC_KIND: SpecKind =
+    substitute_spec_kind("c3", "substitute for Cello99 disk 3, 24 hours");
+/// Specification kind of the substitute for the trace Cello99 disk 8 of the Delta-FTL paper.
+pub(super) const CELLO99_DISK_8_SPEC_KIND: SpecKind =
+    substitute_spec_kind("c8", "substitute for Cello99 disk 8, 24 hours");
+/// Specification kind of the substitute for the trace DAP-PS of the Delta-FTL paper.
+pub(super) const DAP_PS_SPEC_KIND: SpecKind = substitute_spec_kind("dap", "substitute for DAP-PS, 24 hours");
+/// Specification kind of the substitute for the trace MSN-CFS of the Delta-FTL paper.
+pub(super) const MSN_CFS_SPEC_KIND: SpecKind = substitute_spec_kind("msn", "substitute for MSN-CFS, 6 hours");
 
 /// Returns the facts of a trace from its row of Table 4 of the Delta-FTL paper: millions of reads and writes, and
 /// hours. The share of writes that go to new addresses is not in the table; it is assumed.

@@ -18,32 +18,20 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::spec_values::SpecValues;
-use super::substitute::{READS_KEY, SCALE_KEY, THETA_KEY, TraceFacts, TraceSubstituteGenerator};
+use super::substitute::{TraceFacts, TraceSubstituteGenerator, substitute_spec_kind};
 use crate::content_model::{ContentModelSpec, ContentSource, SizeRatioDistribution};
 use crate::workload::PAGE_BYTES;
 use crate::workload::spec_grammar::{SpecError, SpecKind};
 
-/// Specification kind of the generated load that stands in for the private trace WKSN of the integrated lifetime paper:
-/// its name, description and keys.
-pub(super) const WKSN_SPEC_KIND: SpecKind = SpecKind {
-    name: "wksn",
-    meaning: "substitute for WKSN, a day of 77 GiB written",
-    keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
-};
-/// Specification kind of the generated load that stands in for the private trace Media of the integrated lifetime
-/// paper: its name, description and keys.
-pub(super) const MEDIA_SPEC_KIND: SpecKind = SpecKind {
-    name: "media",
-    meaning: "substitute for Media, a day of 138 GiB written",
-    keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
-};
-/// Specification kind of the generated load that stands in for the private trace DVMT of the integrated lifetime paper:
-/// its name, description and keys.
-pub(super) const DVMT_SPEC_KIND: SpecKind = SpecKind {
-    name: "dvmt",
-    meaning: "substitute for DVMT, a day of 173 GiB written",
-    keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
-};
+/// Specification kind of the substitute for the private trace WKSN of the integrated lifetime paper.
+pub(super) const WKSN_SPEC_KIND: SpecKind =
+    substitute_spec_kind("wksn", "substitute for WKSN, a day of 77 GiB written");
+/// Specification kind of the substitute for the private trace Media of the integrated lifetime paper.
+pub(super) const MEDIA_SPEC_KIND: SpecKind =
+    substitute_spec_kind("media", "substitute for Media, a day of 138 GiB written");
+/// Specification kind of the substitute for the private trace DVMT of the integrated lifetime paper.
+pub(super) const DVMT_SPEC_KIND: SpecKind =
+    substitute_spec_kind("dvmt", "substitute for DVMT, a day of 173 GiB written");
 
 /// Seconds in a day, the duration of the generated load at `scale=1`.
 const TRACE_DURATION_S: f64 = 86_400.0;

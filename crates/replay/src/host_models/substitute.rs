@@ -21,7 +21,7 @@ use super::script::RequestScript;
 use super::spec_values::SpecValues;
 use crate::workload::draw::{Zipf, uniform_below};
 use crate::workload::permutation::Permutation;
-use crate::workload::spec_grammar::{SpecError, SpecKey};
+use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
 /// Numbers of reads, writes and addresses, and duration of a trace, from which its substitute is generated. They are
 /// published figures of the trace, or assumed where none was published.
@@ -55,6 +55,14 @@ pub(super) const READS_KEY: SpecKey = SpecKey {
     default: "popular",
     meaning: "popular: of addresses that are overwritten often (assumed); uniform: of all written addresses alike",
 };
+
+/// Keys of the specification of a substitute.
+const SUBSTITUTE_KEYS: &[SpecKey] = &[SCALE_KEY, THETA_KEY, READS_KEY];
+
+/// Returns the specification kind of the generated load that stands in for a trace: its name, description and keys.
+pub(super) const fn substitute_spec_kind(name: &'static str, meaning: &'static str) -> SpecKind {
+    SpecKind { name, meaning, keys: SUBSTITUTE_KEYS }
+}
 
 /// Generator of a host model that substitutes for a trace that is not available.
 #[derive(Debug)]

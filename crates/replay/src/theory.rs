@@ -119,14 +119,6 @@ impl GreedySteadyState {
     pub fn mean_valid_pages(&self) -> f64 {
         self.valid_count_shares.iter().enumerate().map(|(i, share)| i as f64 * share).sum()
     }
-
-    /// Returns the mean number of valid pages of a victim: `X = m - m tau`. `m` is the lowest number of valid pages
-    /// that closed blocks have, and `tau` the time for which a block with `m` valid pages waits until GC collects it
-    /// ([`Self::wait_in_mean_page_lifetimes`]).
-    pub fn mean_victim_valid_pages(&self) -> f64 {
-        let m = self.min_valid_pages as f64;
-        m - m * self.wait_in_mean_page_lifetimes
-    }
 }
 
 /// Returns the mean-field steady state of greedy collection with `pages_per_block` pages per block (`b` in the

@@ -141,8 +141,6 @@ pub mod code {
     pub const FULL: c_int = 13;
     /// Result code: the file cannot be opened.
     pub const CANTOPEN: c_int = 14;
-    /// Result code: wrong use of the interface.
-    pub const MISUSE: c_int = 21;
     /// Result code of an extension that stays loaded for the life of the process.
     pub const OK_LOAD_PERMANENTLY: c_int = 1 << 8;
     /// Result code: a read failed.

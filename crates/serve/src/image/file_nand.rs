@@ -219,9 +219,6 @@ impl<B: Backing> FileNand<B> {
         self.damaged_ppns.iter().map(|&ppn| Ppn(ppn))
     }
 
-    /// Bytes of RAM that an open image needs per flash page.
-    pub const RAM_BYTES_PER_FLASH_PAGE: u64 = 28 + size_of::<PageCrcAndSpareLength>() as u64 + 8;
-
     /// Sets how many erased blocks of one pool may wait together to be written to the files. In a session of durability
     /// `host`, a program of a block whose erase still waits needs a sync. Therefore the engine has to keep more free
     /// blocks than this number in each pool.

@@ -260,11 +260,6 @@ impl SimNand {
         self.block_states[block.index()].erase_count = erases;
     }
 
-    /// Returns what the simulated flash keeps of each data page in addition to the LPN in its OOB area.
-    pub fn retained_page_fields(&self) -> RetainedPageFields {
-        self.retained_page_fields
-    }
-
     /// Whether the simulated flash keeps bytes of this page that can be read.
     pub fn has_bytes(&self, ppn: Ppn) -> bool {
         self.page_payloads.has_bytes(self.page_location(ppn))

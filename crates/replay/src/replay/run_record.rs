@@ -13,7 +13,7 @@ use wearwell_trace::PAGE_BYTES;
 
 use super::{EarlyEndReason, ReplayError, Run, part_figures};
 use crate::input::InputReader;
-use crate::lifetime;
+use crate::lifetime::{self, LifetimeManagement};
 use crate::record::{
     BytesRecord, DeviceRecord, Latency, LatencyRecord, LayoutRecord, LifetimeRecord, RecoveryOpTimes,
     RecoveryRecord, RunRecord, SeriesPoint, ServiceRecord, TimeRecord, TraceRecord,
@@ -423,8 +423,8 @@ impl Run<'_> {
         notes.extend(self.note_of_chunk_buffer());
         notes.extend(self.note_of_unfinished_chunk());
         notes.extend(self.note_of_unprogrammed_deltas());
-        notes
-            .extend(self.lifetime_management.as_ref().and_then(|managed| managed.sentence_on_single_epoch()));
+        let managed = self.lifetime_management.as_ref();
+        notes.extend(managed.and_then(LifetimeManagement::sentence_on_single_epoch));
         notes.extend(self.note_of_overload());
         notes.extend(self.note_of_unwritten_pages());
         notes.extend(self.note_of_recovery_time());

@@ -197,12 +197,7 @@ impl LifetimeManagement {
             .min(self.endurance_bytes_at_start.saturating_sub(activity.flash_bytes));
         let schemes = self.lifetime_controller.options().schemes.iter();
         let schemes = schemes.map(|scheme| device.ftl().scheme_byte_counts(scheme.kind)).collect();
-        LifetimeCounters {
-            activity,
-            remaining_endurance_bytes: remaining_bytes,
-            scheme_byte_counts: schemes,
-            spare_share_of_deltas: device.ftl().spare_share_of_deltas(),
-        }
+        LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, scheme_byte_counts: schemes }
     }
 
     /// Returns for how many nanoseconds throttling would delay a write that arrived at `now_ns`, after the last request

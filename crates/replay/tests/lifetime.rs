@@ -354,9 +354,9 @@ fn mechanisms_that_save_writes_run_in_every_epoch() {
     assert!(best.lifetime.schemes["delta"].epochs == 1);
 }
 
-/// Returns the number of flash programs of zipfian writes on a drive in use with delta encoding, whose deltas take the
-/// share `delta` of a page: if delta encoding always runs, and if `best` switches it.
-fn programs_with_deltas_always_and_switched(delta: f64, settings: &[&str]) -> [u64; 2] {
+/// Returns the records of zipfian writes on a drive in use with delta encoding, whose deltas take the share `delta` of a
+/// page: if delta encoding always runs, and if `best` switches it.
+fn records_with_deltas_always_and_switched(delta: f64, settings: &[&str]) -> [RunRecord; 2] {
     let run = |schemes: &[&str]| {
         let settings = [settings, schemes, &["precondition.mode=in-use", "parts.content=delta"]].concat();
         let spec = format!("zipf:pages=12000,requests=60000+dup:share=0,delta={delta}");
@@ -365,23 +365,29 @@ fn programs_with_deltas_always_and_switched(delta: f64, settings: &[&str]) -> [u
     let (always, best) = (run(&["lifetime.schemes=always"]), run(&["lifetime.schemes=best", EPOCHS_OF_2048]));
     assert!(always.lifetime.schemes.is_empty(), "nobody manages them");
     assert!(best.lifetime.schemes["delta"].epochs > 0, "the first epoch runs all");
-    [always.programs, best.programs]
+    [always, best]
 }
 
 /// Deltas of four fifths of a page save hardly any space and keep their old base versions valid. So on a drive in use,
-/// delta encoding that always runs costs programs, if `delta.max_ratio` does not bound the size of deltas. Its estimated
-/// cost is near that of whole pages, so it is switched off in some epochs only.
+/// delta encoding that always runs costs programs, if `delta.max_ratio` does not bound the size of deltas. It runs in the
+/// first epoch, and in a few others in which samples promised a saving.
 #[test]
-fn a_mechanism_that_costs_programs_is_switched_off_in_some_epochs() {
-    let [always, best] = programs_with_deltas_always_and_switched(0.8, &["delta.max_ratio=1"]);
-    assert!(best as f64 <= 0.95 * always as f64, "{best} switched, {always} always");
+fn a_mechanism_that_costs_programs_is_switched_off() {
+    let [always, best] = records_with_deltas_always_and_switched(0.8, &["delta.max_ratio=1"]);
+    assert!(
+        best.programs as f64 <= 0.91 * always.programs as f64,
+        "{} switched, {} always",
+        best.programs,
+        always.programs
+    );
+    assert!(best.lifetime.schemes["delta"].share_of_writes < 0.15, "{:?}", best.lifetime.schemes);
 }
 
 /// Fixed bug: the pages of deltas that GC programs were charged to delta encoding, but not the GC copies of whole pages
-/// to their writes. So delta encoding was switched off where it saves a fifth of the programs.
+/// to their writes. So delta encoding was switched off where it saves a sixth of the programs.
 #[test]
 fn delta_encoding_runs_where_gc_programs_fewer_pages_of_deltas_than_copies_of_whole_pages() {
-    let [always, best] = programs_with_deltas_always_and_switched(0.45, &[]);
+    let [always, best] = records_with_deltas_always_and_switched(0.45, &[]).map(|record| record.programs);
     assert!(best as f64 <= 1.01 * always as f64, "{best} switched, {always} always");
 }
 

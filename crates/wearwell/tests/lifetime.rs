@@ -10,8 +10,7 @@ use wearwell::lifetime::{
     EnergyModel, EpochDecision, LifetimeController, LifetimeCounters, LifetimeOptions,
     LifetimePaperConfiguration, SchemeByteCounts, SchemeEstimate, SchemeSet, ShadowSampler, Throttle,
     WeightedEpochHistory, WriteActivity, WrittenShareEstimate, chunk_written_share, decide_schemes,
-    dedup_written_share, epoch_write_budget_bytes, pages_per_chunk, programs_with_freed_spare_space,
-    remaining_endurance_bytes,
+    dedup_written_share, epoch_write_budget_bytes, pages_per_chunk, remaining_endurance_bytes,
 };
 
 /// Bytes of a MiB.
@@ -409,45 +408,14 @@ fn observed_scheme_bytes(offered_bytes: u64, kept_bytes: u64) -> SchemeByteCount
 fn the_write_ratio_of_a_scheme_weighs_epochs_by_their_bytes() {
     let mut ratio = WrittenShareEstimate::default();
     ratio.push_epoch(SchemeByteCounts::default());
-    assert_eq!(ratio.written_share_of_offered_bytes(1.0), None, "nothing was seen");
+    assert_eq!(ratio.written_share_of_offered_bytes(), None, "nothing was seen");
     ratio.push_epoch(observed_scheme_bytes(900, 450));
-    assert_eq!(ratio.written_share_of_offered_bytes(1.0), Some(0.5));
+    assert_eq!(ratio.written_share_of_offered_bytes(), Some(0.5));
     ratio.push_epoch(observed_scheme_bytes(100, 100));
     let expected = (9.0 * 450.0 + 10.0 * 100.0) / (9.0 * 900.0 + 10.0 * 100.0);
     assert!(
-        (ratio.written_share_of_offered_bytes(1.0).unwrap() - expected).abs() < 1e-12,
+        (ratio.written_share_of_offered_bytes().unwrap() - expected).abs() < 1e-12,
         "two divisions round on their own"
-    );
-}
-
-/// Of 1000 bytes offered to delta encoding, 400 are stored as whole pages, 100 are merged, and 750 are programmed as
-/// pages of deltas, some of them by GC. If GC copies each page twice, a whole page costs three programs and a page of
-/// deltas one.
-#[test]
-fn a_page_of_deltas_costs_one_program_and_a_whole_page_its_gc_copies_as_well() {
-    let mut ratio = WrittenShareEstimate::default();
-    ratio.push_epoch(SchemeByteCounts {
-        offered_bytes: 1000,
-        unsaved_bytes: 400 + 100 + 750,
-        collected_by_scheme_bytes: 750,
-        unexamined_bytes: 0,
-    });
-    assert_eq!(ratio.written_share_of_offered_bytes(1.0), Some(1.25), "without copies");
-    assert_eq!(ratio.written_share_of_offered_bytes(3.0), Some(0.75), "500 bytes and a third of 750");
-}
-
-/// With 25 % over-provisioning, uniform writes and greedy GC program 1/2 + 1 / (2 x 0.25) = 2.5 pages per page. If half
-/// of the spare space becomes free, over-provisioning was 12.5 % before: 4.5 pages.
-#[test]
-fn freed_spare_space_saves_the_gc_copies_of_the_closed_form() {
-    let closed_form = |over_provisioning: f64| 0.5 + 0.5 / over_provisioning;
-    assert!((programs_with_freed_spare_space(closed_form(0.125), 0.5) - 2.5).abs() < 1e-12);
-    let expected = 0.5 + (closed_form(0.25) - 0.5) * 0.75;
-    assert!((programs_with_freed_spare_space(closed_form(0.25), 0.25) - expected).abs() < 1e-12);
-    assert_eq!(
-        [0.0, 0.9].map(|freed| programs_with_freed_spare_space(1.0, freed)),
-        [1.0; 2],
-        "the page itself"
     );
 }
 
@@ -458,7 +426,7 @@ fn write_ratios_of_two_schemes_do_not_count_a_saved_page_twice() {
     let ratio = |offered, kept| {
         let mut ratio = WrittenShareEstimate::default();
         ratio.push_epoch(observed_scheme_bytes(offered, kept));
-        ratio.written_share_of_offered_bytes(1.0).unwrap()
+        ratio.written_share_of_offered_bytes().unwrap()
     };
     let dedup = ratio(100, 60);
     let (alone, after_dedup) = (ratio(100, 80), ratio(60, 60));
@@ -590,7 +558,6 @@ fn device_counters(activity: WriteActivity, schemes: Vec<SchemeByteCounts>) -> L
         activity,
         remaining_endurance_bytes: budget_bytes - activity.flash_bytes,
         scheme_byte_counts: schemes,
-        spare_share_of_deltas: 0.0,
     }
 }
 
@@ -768,7 +735,6 @@ fn throttling_slows_a_worn_out_device_and_does_not_stop_it() {
         activity: activity_of_host_bytes(1 << 40),
         remaining_endurance_bytes: 0,
         scheme_byte_counts: vec![],
-        spare_share_of_deltas: 0.0,
     };
     lifetime.advance_to(0, &worn);
     let busy = LifetimeCounters { activity: activity_of_host_bytes((1 << 40) + 4096), ..worn };

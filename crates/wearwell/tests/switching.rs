@@ -204,7 +204,6 @@ impl Drive {
                 activity: WriteActivity::default(),
                 remaining_endurance_bytes: 0,
                 scheme_byte_counts: schemes,
-                spare_share_of_deltas: ftl.spare_share_of_deltas(),
             };
             let decided = lifetime.advance_to(ftl.stats().host_page_writes, &counters);
             assert!(decided.is_some(), "an epoch has as many writes as it is long");
@@ -444,7 +443,6 @@ fn schemes_that_share_the_hash_are_switched_together() {
             activity: WriteActivity::default(),
             remaining_endurance_bytes: 0,
             scheme_byte_counts: schemes,
-            spare_share_of_deltas: 0.0,
         };
         lifetime.advance_to(0, &counters(vec![SchemeByteCounts::default(); 2]));
         lifetime.advance_to(1000, &counters(savings.map(seen).to_vec()));
@@ -480,7 +478,6 @@ fn a_scheme_is_worth_its_energy_sooner_if_each_page_is_copied_by_gc() {
                 unsaved_bytes: (1000 - saved_bytes) * epoch,
                 ..SchemeByteCounts::default()
             }],
-            spare_share_of_deltas: 0.0,
         };
         lifetime.advance_to(0, &counters(0));
         lifetime.advance_to(1000, &counters(1));
@@ -511,7 +508,6 @@ fn the_design_integrated_switches_deduplication_and_compression_and_begins_with_
         activity: WriteActivity::default(),
         remaining_endurance_bytes: 1,
         scheme_byte_counts: vec![SchemeByteCounts::default(); 2],
-        spare_share_of_deltas: 0.0,
     };
     assert_eq!(lifetime.advance_to(0, &nothing), Some(EpochDecision::default()));
     assert_eq!(lifetime.running_schemes(), MechanismSet::NONE);

@@ -11,10 +11,11 @@
 //! both then learn and look up the hash, but a scheme that is off does not use its hits. A page that is not hashed has
 //! no fingerprint in its spare area, so recycling cannot identify it when it becomes invalid.
 //!
-//! Delta encoding is charged with the pages of deltas that it programs, for the host or in GC, and with the merges that
-//! write a base and its delta as one full page. A merge in GC replaces a copy and costs nothing. After the scheme is
-//! switched off, stored deltas still cause such programs. These are not charged to the scheme, because they do not
-//! predict the cost of the next write.
+//! Delta encoding is charged with the pages of deltas that it programs for the host, and with the merges outside GC that
+//! write a base and its delta as one full page. What GC programs is charged to no scheme: it is part of the write
+//! amplification, by which the bytes that a scheme does not save are multiplied. After the scheme is switched off,
+//! stored deltas still cause merges. These are not charged to it, because they do not predict the cost of the next
+//! write.
 
 use crate::content::compress::MAX_CHUNK_MEMBERS;
 use crate::content::{MechanismKind, MechanismSet};
@@ -91,14 +92,6 @@ impl MechanismCounters {
         self.bytes_by_mechanism[kind as usize].unsaved_bytes += bytes;
     }
 
-    /// Charges delta encoding with `bytes` bytes of flash pages of deltas, which it also pays for in GC. If it is off,
-    /// these are the bytes that it would have programmed.
-    pub(crate) fn count_programmed_delta_bytes(&mut self, bytes: u64) {
-        let counts = &mut self.bytes_by_mechanism[MechanismKind::Delta as usize];
-        counts.unsaved_bytes += bytes;
-        counts.collected_by_scheme_bytes += bytes;
-    }
-
     /// Counts a host write that the content scheme `kind` does not process because it is off. Returns whether the write
     /// belongs to the sample of writes on which the scheme's saving is measured meanwhile.
     pub(crate) fn count_write_and_check_if_sampled(&mut self, kind: MechanismKind) -> bool {
@@ -154,11 +147,6 @@ impl Ftl {
         observed
     }
 
-    /// Returns the share of the device's spare flash pages that deltas occupy now, 0 to 1; 0 without delta encoding.
-    pub fn spare_share_of_deltas(&self) -> f64 {
-        self.delta.as_ref().map_or(0.0, |stage| stage.occupied_share_of_spare_pages())
-    }
-
     /// Returns the number of flash pages programmed to store host writes since the counters were cleared: whole pages,
     /// and pages that content schemes (such as compression) packed or merged. Pages that are written when a compressed
     /// chunk is split are not counted: a split reclaims flash pages, as garbage collection does.
@@ -199,32 +187,19 @@ impl Ftl {
         self.scheme_counters.count_page_outcome(kind, page_bytes, seen);
     }
 
-    /// Charges delta encoding with `pages` programs of flash pages of deltas. If delta encoding is off, these are the
-    /// pages that it would have programmed.
-    pub(crate) fn count_delta_page_programs(&mut self, pages: u64) {
+    /// Charges delta encoding with `pages` page programs. If delta encoding is off, these are the pages that it would
+    /// have programmed.
+    pub(crate) fn count_programs_of_delta_encoding(&mut self, pages: u64) {
         let page_bytes = self.store.geometry().page_bytes as u64;
-        self.scheme_counters.count_programmed_delta_bytes(pages * page_bytes);
+        self.scheme_counters.count_programmed_bytes(MechanismKind::Delta, pages * page_bytes);
     }
 
-    /// Charges delta encoding, if it is on, with the program of a page of deltas, for a host write or in GC.
-    pub(crate) fn count_program_of_delta_page(&mut self) {
-        if self.is_delta_encoding_on() {
-            self.count_delta_page_programs(1);
+    /// Charges delta encoding, if it is on, with one page program: of a page of deltas, or of a full page that merges a
+    /// delta with its base.
+    pub(crate) fn count_program_of_delta_encoding_if_on(&mut self) {
+        if self.delta.as_ref().is_some_and(|stage| stage.is_delta_encoding_on) {
+            self.count_programs_of_delta_encoding(1);
         }
-    }
-
-    /// Charges delta encoding, if it is on, with the program of a full page that merges a delta with its base. GC
-    /// copies this page like any other.
-    pub(crate) fn count_program_of_merged_page(&mut self) {
-        if self.is_delta_encoding_on() {
-            let page_bytes = self.store.geometry().page_bytes as u64;
-            self.scheme_counters.count_programmed_bytes(MechanismKind::Delta, page_bytes);
-        }
-    }
-
-    /// Returns whether delta encoding is part of the design and switched on now.
-    fn is_delta_encoding_on(&self) -> bool {
-        self.delta.as_ref().is_some_and(|stage| stage.is_delta_encoding_on)
     }
 
     /// Counts a page write that compression does not process because it is off. One page in 64 joins a group of a

@@ -120,15 +120,6 @@ pub fn epoch_write_budget_bytes(remaining_bytes: u64, remaining_epochs: u64) -> 
     remaining_bytes as f64 / remaining_epochs.max(1) as f64
 }
 
-/// Returns how many flash pages the device would program per page stored for the host, GC copies included, if the share
-/// `freed_share` (0 to 1) of its spare space, which is occupied now, became free; now it programs `programs`. Copies are
-/// proportional to 1 / spare space, as in the closed form for uniform writes and greedy GC, 1/2 + 1 / (2 x
-/// over-provisioning) (Agarwal and Marrow, "A closed-form expression for write amplification in NAND flash", 2010). At
-/// least 1.
-pub fn programs_with_freed_spare_space(programs: f64, freed_share: f64) -> f64 {
-    (0.5 + (programs - 0.5) * (1.0 - freed_share)).max(1.0)
-}
-
 /// Returns the bytes that a device can still program until the rated cycles of all its blocks are used up; assumes even
 /// wear. `erases` is the number of block erases so far.
 pub fn remaining_endurance_bytes(blocks: u64, endurance_cycles: u32, erases: u64, block_bytes: u64) -> u64 {

@@ -16,11 +16,8 @@
 //! [`SchemeSelectionRule::SavesWritesAndEnergy`], which is the first step of the algorithm alone: every scheme that
 //! saves writes and energy runs. A page that is not programmed is not copied by garbage collection either. So this rule
 //! counts a saved program as many times as flash is programmed per program for the host. The paper's algorithm counts a
-//! saved program once. Delta encoding is charged with the pages of deltas that GC programs, so here each page of deltas
-//! costs one program, and each other page costs its GC copies as well
-//! ([`WrittenShareEstimate::written_share_of_offered_bytes`]). Deltas take spare space, because their bases stay valid.
-//! So a page without deltas is taken to cost fewer GC copies than today, as if this space were free
-//! ([`programs_with_freed_spare_space`]). Whether a page becomes a delta or a member of a chunk is decided page by page
+//! saved program once. The price: deltas take spare space, because their bases stay valid, and the copies that this
+//! space would save are not counted. Whether a page becomes a delta or a member of a chunk is decided page by page
 //! (`content/delta/mod.rs`). All schemes run in the first epoch, which so measures them in full. Epochs are counted in
 //! host writes ([`EpochLength`]), so no times are needed. A scheme that ran is judged by that epoch alone, because all
 //! its pages were measured: if it did not pay, it does not run in the next. Its earlier history is dropped, so that good
@@ -46,10 +43,7 @@ pub mod throttle;
 
 pub use crate::content::{MechanismKind, MechanismSet};
 pub use algorithm::{EpochDecision, SchemeEstimate, SchemeSet, combined_estimate, decide_schemes};
-pub use demand::{
-    WeightedEpochHistory, WriteActivity, epoch_write_budget_bytes, programs_with_freed_spare_space,
-    remaining_endurance_bytes,
-};
+pub use demand::{WeightedEpochHistory, WriteActivity, epoch_write_budget_bytes, remaining_endurance_bytes};
 pub use energy::{EnergyModel, PageOperationCost, chunk_written_share, dedup_written_share, pages_per_chunk};
 pub use sampling::{SchemeByteCounts, ShadowSampler, WrittenShareEstimate};
 pub use throttle::Throttle;
@@ -202,7 +196,7 @@ impl LifetimeOptions {
 }
 
 /// Counters of a device that lifetime management reads, since the device was built or its counters were cleared.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LifetimeCounters {
     /// Bytes that the host wrote to the device and that the device programmed.
     pub activity: WriteActivity,
@@ -212,8 +206,6 @@ pub struct LifetimeCounters {
     /// [`LifetimeOptions::schemes`]. A running scheme is measured on all pages that earlier schemes leave over, the
     /// others on a sample of them.
     pub scheme_byte_counts: Vec<SchemeByteCounts>,
-    /// Share (0 to 1) of the spare flash pages that deltas occupy now.
-    pub spare_share_of_deltas: f64,
 }
 
 /// Lifetime manager of one device: decides at each epoch which schemes run and whether writes are throttled. Its time
@@ -326,11 +318,11 @@ impl LifetimeController {
             "one observation per scheme"
         );
         self.record_history(epoch, now, counters);
-        (self.last_decision_ns_or_writes, self.counters_at_decision) = (now, counters.clone());
         let left = self.options.target_epochs().saturating_sub(epoch);
         self.decision = self.decide_epoch(epoch_write_budget_bytes(counters.remaining_endurance_bytes, left));
         self.set_throttle(epoch * self.epoch_length_ns_or_writes, counters.activity.flash_bytes);
         self.last_decided_epoch = Some(epoch);
+        (self.last_decision_ns_or_writes, self.counters_at_decision) = (now, counters.clone());
         Some(self.decision)
     }
 
@@ -460,17 +452,8 @@ impl LifetimeController {
         let (scheme, shares) = (&self.options.schemes[at], &self.written_share_estimates[at]);
         let overhead = scheme.energy_overhead_in_program_energies * shares.examined_share_of_offered_bytes();
         let programs = self.programs_credited_per_saved_page();
-        let programs_without_scheme = match scheme.kind {
-            MechanismKind::Delta => {
-                programs_with_freed_spare_space(programs, self.counters_at_decision.spare_share_of_deltas)
-            }
-            _ => programs,
-        };
-        let written_share = shares.written_share_of_offered_bytes(programs).unwrap_or(1.0);
-        SchemeEstimate::new(
-            written_share * programs / programs_without_scheme,
-            overhead / programs_without_scheme,
-        )
+        let written_share = shares.written_share_of_offered_bytes().unwrap_or(1.0);
+        SchemeEstimate::new(written_share, overhead / programs)
     }
 
     /// Returns how many page programs the decision credits to a lifetime scheme per page write that it saves. In the

@@ -82,9 +82,6 @@ pub struct SchemeByteCounts {
     pub offered_bytes: u64,
     /// Bytes that the scheme did not save, because it passed them on or programmed them itself.
     pub unsaved_bytes: u64,
-    /// Part of `unsaved_bytes` whose garbage collection is counted too: flash pages of deltas, programmed for host
-    /// writes or by GC. GC copies the other unsaved bytes at a cost that is not counted here.
-    pub collected_by_scheme_bytes: u64,
     /// Bytes of the pages offered to the scheme that it passed on without trying to save them.
     pub unexamined_bytes: u64,
 }
@@ -96,7 +93,6 @@ impl SchemeByteCounts {
         Self {
             offered_bytes: self.offered_bytes - earlier.offered_bytes,
             unsaved_bytes: self.unsaved_bytes - earlier.unsaved_bytes,
-            collected_by_scheme_bytes: self.collected_by_scheme_bytes - earlier.collected_by_scheme_bytes,
             unexamined_bytes: self.unexamined_bytes - earlier.unexamined_bytes,
         }
     }
@@ -111,8 +107,6 @@ pub struct WrittenShareEstimate {
     offered_bytes: WeightedEpochHistory,
     /// Bytes that the scheme did not save in each of the last epochs.
     unsaved_bytes: WeightedEpochHistory,
-    /// Bytes among `unsaved_bytes` whose garbage collection is counted too, in each of the last epochs.
-    collected_by_scheme_bytes: WeightedEpochHistory,
     /// Bytes that the scheme passed on without trying to save them in each of the last epochs.
     unexamined_bytes: WeightedEpochHistory,
 }
@@ -124,27 +118,22 @@ impl WrittenShareEstimate {
         if epoch.offered_bytes > 0 {
             self.offered_bytes.push_epoch(epoch.offered_bytes as f64);
             self.unsaved_bytes.push_epoch(epoch.unsaved_bytes as f64);
-            self.collected_by_scheme_bytes.push_epoch(epoch.collected_by_scheme_bytes as f64);
             self.unexamined_bytes.push_epoch(epoch.unexamined_bytes as f64);
         }
     }
 
     /// Drops from the history the bytes of all epochs except the newest.
     pub fn drop_all_but_newest_epoch(&mut self) {
-        let Self { offered_bytes, unsaved_bytes, collected_by_scheme_bytes, unexamined_bytes } = self;
-        [offered_bytes, unsaved_bytes, collected_by_scheme_bytes, unexamined_bytes]
+        let Self { offered_bytes, unsaved_bytes, unexamined_bytes } = self;
+        [offered_bytes, unsaved_bytes, unexamined_bytes]
             .into_iter()
             .for_each(WeightedEpochHistory::drop_all_but_newest_epoch);
     }
 
-    /// Returns the predicted write ratio of a lifetime scheme (bytes that it does not save over bytes offered to it) on
-    /// a device that programs `programs_per_stored_page` flash pages per page stored for the host, GC copies included;
-    /// `None` before the first observation. An offered page that is not saved costs so many programs, as does a page
-    /// without the scheme. A page that the scheme collects itself costs one, because its GC copies are counted as well.
-    pub fn written_share_of_offered_bytes(&self, programs_per_stored_page: f64) -> Option<f64> {
-        let collected = self.collected_by_scheme_bytes.average()?;
-        let unsaved = self.unsaved_bytes.average()? - collected + collected / programs_per_stored_page;
-        Some(unsaved / self.offered_bytes.average()?)
+    /// Returns the predicted write ratio of a lifetime scheme: bytes that it does not save over bytes offered to it;
+    /// `None` before the first observation.
+    pub fn written_share_of_offered_bytes(&self) -> Option<f64> {
+        Some(self.unsaved_bytes.average()? / self.offered_bytes.average()?)
     }
 
     /// Returns the share of the bytes offered to a lifetime scheme that the scheme tries to save; 1 before the first

@@ -214,7 +214,6 @@ impl LifetimeManagerUnderTest {
             activity,
             remaining_endurance_bytes: remaining_bytes,
             scheme_byte_counts: kinds,
-            spare_share_of_deltas: ftl.spare_share_of_deltas(),
         };
         let now = request * Self::SECONDS_PER_REQUEST * 1_000_000_000;
         let decision = self.lifetime.advance_to(now, &counters)?;

@@ -164,7 +164,6 @@ impl Ftl {
         let ppn = self.append_deltas(pool, &lpns, page, cause)?;
         packer.take_page_deltas(0).into_iter().for_each(|delta| self.record_delta_moved(delta.lpn, ppn));
         self.delta_state_mut().statistics.compacted_delta_pages += 1;
-        self.count_program_of_delta_page();
         Ok(())
     }
 }

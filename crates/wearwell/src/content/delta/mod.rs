@@ -133,8 +133,6 @@ pub(crate) struct DeltaState {
     delta_pages_in_average: u64,
     /// Maximum number of flash pages of deltas before writes bypass delta encoding.
     max_delta_pages: u64,
-    /// Number of flash pages that the device has beyond its logical pages and the reserves.
-    spare_pages: u64,
     /// Maximum number of deltas that are packed into one flash page.
     max_deltas_per_page: usize,
     /// Size of a flash page, bytes.
@@ -198,7 +196,6 @@ impl DeltaState {
             mean_deltas_per_page: 0.0,
             delta_pages_in_average: 0,
             max_delta_pages: 0,
-            spare_pages: 0,
             max_deltas_per_page: usize::MAX,
             page_bytes: store.geometry().page_bytes,
             writes_until_cold_scan: design.cold_scan_interval_writes,
@@ -214,7 +211,6 @@ impl DeltaState {
     /// the device's spare flash pages.
     pub(crate) fn limit_delta_pages_by_spare_pages(&mut self, spare_pages: u64) {
         self.max_delta_pages = (spare_pages as f64 * self.options.max_delta_share_of_spare_pages) as u64;
-        self.spare_pages = spare_pages;
     }
 
     /// Limits the number of deltas in a flash page to the number of logical pages that its spare area can list, so that
@@ -345,13 +341,6 @@ impl DeltaState {
     /// Returns whether delta encoding may write another flash page of deltas without exceeding its limit.
     fn has_space_for_delta_page(&self) -> bool {
         (self.live_delta_pages.len() as u64) < self.max_delta_pages
-    }
-
-    /// Returns the share of the device's spare flash pages that current deltas would occupy if they were packed without
-    /// obsolete ones between them, 0 to 1.
-    pub(crate) fn occupied_share_of_spare_pages(&self) -> f64 {
-        let pages = self.current_deltas.len() as f64 / self.mean_deltas_per_page.max(1.0);
-        (pages / self.spare_pages.max(1) as f64).min(1.0)
     }
 
     /// Packs a delta into the sample buffer, which is never written to flash, to measure what delta encoding would
@@ -487,8 +476,7 @@ impl DeltaState {
     /// Resets the state of delta encoding after a power loss in which its RAM was lost. Statistics and limits are kept.
     pub(crate) fn reset_after_power_loss(&mut self, store: &FlashPageStore) {
         let Self {
-            max_delta_pages: page_limit,
-            spare_pages,
+            max_delta_pages,
             max_deltas_per_page: most_deltas,
             statistics,
             is_delta_encoding_on: is_on,
@@ -499,8 +487,7 @@ impl DeltaState {
         *self = Self {
             is_delta_encoding_on: is_on,
             deltas_on_flash: written,
-            max_delta_pages: page_limit,
-            spare_pages,
+            max_delta_pages,
             statistics,
             ..new
         };

@@ -128,7 +128,7 @@ impl Ftl {
                 None => MechanismOutcome::TriedWithoutSuccess,
                 Some(delta) => {
                     let pages = self.delta.as_mut().map_or(0, |stage| stage.pack_into_sample_buffer(&delta));
-                    self.count_delta_page_programs(pages);
+                    self.count_programs_of_delta_encoding(pages);
                     MechanismOutcome::Served
                 }
             },
@@ -267,7 +267,7 @@ impl Ftl {
         for delta in deltas {
             self.record_stored_delta(delta.lpn, ppn);
         }
-        self.count_program_of_delta_page();
+        self.count_program_of_delta_encoding_if_on();
         Ok(())
     }
 
@@ -467,7 +467,7 @@ impl Ftl {
             Some(_) => statistics.merges_of_read_hot_pages += 1,
             None => statistics.merges_of_write_cold_pages += 1,
         }
-        self.count_program_of_merged_page();
+        self.count_program_of_delta_encoding_if_on();
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use wearwell::design;
 use wearwell_config::{Config, ConfigError};
 
@@ -271,13 +271,28 @@ impl FailedRun {
 }
 
 /// Results of a sweep; `wearwell sweep --json` writes them.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct SweepResults {
     /// Records of the sweep's runs that have a result.
     #[serde(flatten)]
     pub comparison: Comparison,
     /// The sweep's runs that ended with an error.
     pub failures: Vec<FailedRun>,
+}
+
+/// Reads the three fields of the JSON document. The code that is derived for a flattened field would read the records into
+/// memory first and parse them from there, for which everything that parses a record would be compiled a second time.
+impl<'de> Deserialize<'de> for SweepResults {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct SweepDocument {
+            schema_version: u32,
+            runs: Vec<RunRecord>,
+            failures: Vec<FailedRun>,
+        }
+        let SweepDocument { schema_version, runs, failures } = SweepDocument::deserialize(deserializer)?;
+        Ok(Self { comparison: Comparison { schema_version, runs }, failures })
+    }
 }
 
 impl SweepResults {

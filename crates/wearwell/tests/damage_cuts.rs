@@ -425,10 +425,13 @@ impl Scenario<'_> {
     }
 }
 
-/// Flash pages become unreadable and power is cut at random; only damaged pages are lost.
+/// Flash pages become unreadable and power is cut at random; only damaged pages are lost. By default every second design
+/// is tested; with `WEARWELL_SOAK=1`, all.
 #[test]
 fn after_power_cuts_only_damaged_pages_are_lost() {
-    for (number, design) in (0u64..).zip(designs()) {
+    // `oracle.rs` leaves out the others on its largest world.
+    let turn = test_case_interval(2);
+    for (number, design) in (0u64..).zip(designs()).filter(|(number, _)| number % turn == turn - 1) {
         let mut damage_and_cut_counts = DamageAndCutCounts::default();
         // Devices of several hundred pages take long to compare.
         let is_chosen = |(k, tiny_device): &(u64, TinyDevice)| {

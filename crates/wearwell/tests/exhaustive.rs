@@ -1,7 +1,7 @@
 //! Tests of all sequences of a few operations on devices that are so small and full that garbage collection always
 //! runs.
 //!
-//! Sequences have four operations. A fifth of them, chosen by their first operation and differently for each design,
+//! Sequences have four operations. A tenth of them, chosen by their first operation and differently for each design,
 //! have five. With `just soak`, all have six. There are two logical pages, contents A and B, reads and trims, and with
 //! a write buffer of one page also flushes. The sequences form a tree. Each node is a copy of the device, which is
 //! audited and compared with a plain array. A node with a fingerprint store takes thirty times the time of a page-map
@@ -28,7 +28,7 @@ fn max_sequence_length() -> u32 {
 
 /// By default, of every this many possible first operations, one is followed by all sequences of full length, and the
 /// others by sequences of one operation less.
-const FIRST_OPS_PER_FULL_LENGTH_SEARCH: u64 = 5;
+const FIRST_OPS_PER_FULL_LENGTH_SEARCH: u64 = 10;
 
 /// Recycling designs of which sequences of full length are executed: both victim policies, with and without fast
 /// loading.

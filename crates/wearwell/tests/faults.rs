@@ -4,7 +4,7 @@
 use common::{
     BUFFERS, DesignUnderTest, FailureContext, Op, OperationGenerator, Oracle, Random, TinyDevice, audit,
     designs, device_with_half_logical_size, failures, medium_with_faults, nand_with_all_page_fields,
-    test_case_interval, tiny_devices, tolerable_block_failures,
+    tiny_devices, tolerable_block_failures,
 };
 use wearwell::address::BlockId;
 use wearwell::content::compress::MAX_CHUNK_MEMBERS;
@@ -67,13 +67,12 @@ fn run_with_failing_operations(tiny_device: &TinyDevice, design: &DesignUnderTes
 }
 
 /// Programs and erases fail at random; no data may be lost, and each failure must make one block bad. By default each
-/// design is tested on every second tiny device; with `WEARWELL_SOAK=1`, on all.
+/// design is tested on every fourth tiny device; with `WEARWELL_SOAK=1`, on all.
 #[test]
 fn failed_programs_and_erases_lose_no_data_and_retire_their_blocks() {
     let (mut failures, mut planned) = (0, 0);
     for (number, design) in (0u64..).zip(designs()) {
-        let tiny_devices = (number..).zip(design.tiny_devices_with_enough_space());
-        for (_, tiny_device) in tiny_devices.filter(|(turn, _)| turn.is_multiple_of(test_case_interval(2))) {
+        for tiny_device in design.sampled_tiny_devices(number, 4) {
             let (struck, of) = run_with_failing_operations(&tiny_device, &design, number);
             failures += struck;
             planned += of;
@@ -110,13 +109,13 @@ fn assert_every_failure_is_accounted_for(device: &Device) {
     assert_eq!(retired + condemned, failures(device));
 }
 
-/// Blocks that are bad in a new device are never programmed or erased.
+/// Blocks that are bad in a new device are never programmed or erased. By default each design is tested on every second
+/// tiny device; with `WEARWELL_SOAK=1`, on all.
 #[test]
 fn factory_bad_blocks_are_never_touched() {
-    for design in designs() {
-        for tiny_device in
-            design.tiny_devices_with_enough_space().iter().map(|tiny_device| tiny_device.with_more_blocks(3))
-        {
+    for (number, design) in (0u64..).zip(designs()) {
+        for tiny_device in design.sampled_tiny_devices(number, 2) {
+            let tiny_device = tiny_device.with_more_blocks(3);
             let pools = tiny_device.geometry.allocation_pools();
             // The first block of pool 0 and the last block of the last pool; the medium panics if one of them is used.
             let bad = [BlockId(0), BlockId(tiny_device.geometry.blocks() - 1)];
@@ -168,11 +167,12 @@ fn assert_retired_blocks_were_worn_out(device: &Device) {
     }
 }
 
-/// Writes a device until its blocks are worn out; later writes fail with a typed error, and all data is readable.
+/// Writes a device until its blocks are worn out; later writes fail with a typed error, and all data is readable. By
+/// default each design is tested on every second tiny device; with `WEARWELL_SOAK=1`, on all.
 #[test]
 fn a_worn_out_device_refuses_writes_and_still_reads() {
     for (number, design) in (0u64..).zip(designs()) {
-        for tiny_device in design.tiny_devices_with_enough_space() {
+        for tiny_device in design.sampled_tiny_devices(number, 2) {
             let nand = nand_with_all_page_fields(&tiny_device).with_endurance(ENDURANCE_CYCLES);
             let mut device = device_with_half_logical_size(&tiny_device, &design.parts, BUFFERS[0], nand);
             if buffers_all_pages_in_one_chunk(&device, &design) {

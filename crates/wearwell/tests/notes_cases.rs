@@ -181,8 +181,8 @@ fn recovery_by_notes_and_by_oob_scan_restore_the_same_device_after_every_power_l
         let is_dual_pool = design.parts.gc.wear.dual_pool_gap_erases > 0;
         let losses = match (is_soak_run(), is_dual_pool) {
             (true, _) => 600,
-            (false, true) => 240,
-            (false, false) => 40,
+            (false, true) => 120,
+            (false, false) => 20,
         };
         for tiny_device in design.tiny_devices_with_enough_space() {
             let buffer = BUFFERS[number as usize % 3];

@@ -18,8 +18,8 @@
 //!
 //! A device with enough free blocks keeps the same promise while its programs and erases fail.
 //!
-//! Only a sample of the possible cuts is made, which differs from scenario to scenario. By default it is one in 98, and
-//! one in 140 on devices whose programs and erases fail. `just soak` makes all cuts, and one in 7 on devices whose
+//! Only a sample of the possible cuts is made, which differs from scenario to scenario. By default it is one in 197,
+//! and one in 280 on devices whose programs and erases fail. `just soak` makes all cuts, and one in 7 on devices whose
 //! programs and erases fail.
 //!
 //! Without a write buffer a write must be on flash when it is acknowledged, and the tests verify this.
@@ -47,10 +47,10 @@ const OPERATIONS_PER_SCENARIO: u64 = 300;
 const OPERATIONS_AFTER_RECOVERY: u64 = 50;
 /// Number of possible power cuts of which one is made by default. It is no multiple of three, so that the three
 /// outcomes of the interrupted operation (no effect, torn, complete but not acknowledged) take turns.
-const POSSIBLE_CUTS_PER_CUT: u64 = 98;
+const POSSIBLE_CUTS_PER_CUT: u64 = 197;
 /// Factor by which default runs make fewer power cuts than long explorations, on devices whose programs and erases
 /// fail.
-const DEFAULT_CUT_REDUCTION_WITH_FAILURES: u64 = 20;
+const DEFAULT_CUT_REDUCTION_WITH_FAILURES: u64 = 40;
 /// Number of possible power cuts of which long explorations make one, on devices whose programs and erases fail.
 const POSSIBLE_CUTS_PER_CUT_WITH_FAILURES: u64 = 7;
 

@@ -296,7 +296,7 @@ fn mixed_requests(requests: u32, seed: u64) -> impl Iterator<Item = Request> {
 }
 
 /// Number of requests of each run.
-const REQUESTS: u32 = 200_000;
+const REQUESTS: u32 = 100_000;
 
 /// Creates a drive with recycling and this fingerprint store, so large that it never erases a block.
 fn new_drive(entries: Option<u32>, policy: FingerprintStorePolicy) -> Drive {
@@ -410,7 +410,7 @@ fn recycling_with_an_empty_fingerprint_store_equals_the_page_map() {
     let recycling = recyclable(GcOptions::default(), RecyclingPart { options, must_verify_hits: false });
     let [recycling, page_map] = [recycling, page_map(GcOptions::default())].map(|parts| {
         let mut drive = Drive::new(one_pool_geometry(220, 64), LOGICAL_PAGES, &parts);
-        mixed_requests(REQUESTS, 3).for_each(|request| apply_request(&mut drive, &request));
+        mixed_requests(2 * REQUESTS, 3).for_each(|request| apply_request(&mut drive, &request));
         drive.stats().clone()
     });
     assert!(page_map.total_erases() > 2_000, "{} erases", page_map.total_erases());

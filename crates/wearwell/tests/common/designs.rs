@@ -66,6 +66,14 @@ impl DesignUnderTest {
         tiny_devices().into_iter().filter(|tiny_device| self.fits_on_tiny_device(tiny_device)).collect()
     }
 
+    /// Returns one in `interval` of the tiny devices that have enough blocks for the design, which is the `number`th: other
+    /// designs get others. With `WEARWELL_SOAK=1` returns all of them.
+    pub fn sampled_tiny_devices(&self, number: u64, interval: u64) -> Vec<TinyDevice> {
+        let numbered = (number..).zip(self.tiny_devices_with_enough_space());
+        let sampled = numbered.filter(|(turn, _)| turn.is_multiple_of(test_case_interval(interval)));
+        sampled.map(|(_, tiny_device)| tiny_device).collect()
+    }
+
     /// Returns whether the design may buffer acknowledged pages in volatile RAM outside the write buffer, as staged
     /// deltas or in incomplete chunks.
     pub fn buffers_acknowledged_pages(&self) -> bool {

@@ -117,8 +117,10 @@ impl RescueOutcomeCounts {
     }
 }
 
+/// By default every second piece of metadata is damaged; with `WEARWELL_SOAK=1`, each.
 #[test]
 fn a_rescue_returns_only_newest_versions_whatever_metadata_is_damaged() {
+    let interval = if std::env::var_os("WEARWELL_SOAK").is_some() { 1 } else { 2 };
     for design in DESIGNS {
         let mut outcome_counts = RescueOutcomeCounts::default();
         for (options, end) in [
@@ -127,7 +129,7 @@ fn a_rescue_returns_only_newest_versions_whatever_metadata_is_damaged() {
             (PROCESS_DURABILITY, SessionEnd::Closed),
         ] {
             let worked = image_after_session(design, options, end);
-            for (file, at, len) in worked.damageable_file_ranges() {
+            for (file, at, len) in worked.damageable_file_ranges().into_iter().step_by(interval) {
                 let mut files = worked.files.clone();
                 worked.destroy(&mut files, file, at, len);
                 let what = format!("{design} {options:?} {end:?}: {file:?} from byte {at}");

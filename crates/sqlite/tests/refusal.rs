@@ -180,7 +180,7 @@ fn a_refused_open_creates_no_image() {
 fn a_refused_image_is_named_in_the_message() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let directory = folder.path().join("image");
-    drop(open("new", &image_uri_parameters(folder.path(), "")));
+    drop(open("damaged", &image_uri_parameters(folder.path(), "")));
     for file in ["superblock", "mirror"] {
         let mut bytes = std::fs::read(directory.join(file)).expect("it is a file of the image");
         bytes[20] ^= 1;
@@ -188,7 +188,7 @@ fn a_refused_image_is_named_in_the_message() {
     }
     let said =
         format!("{}: the image is damaged: one of the two copies of the superblock", directory.display());
-    require_refusal("new", &image_uri_parameters(folder.path(), ""), &said);
+    require_refusal("damaged", &image_uri_parameters(folder.path(), ""), &said);
 }
 
 /// Regression: the message told the user to stop another process, although the image is open in this process.

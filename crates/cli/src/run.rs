@@ -217,6 +217,17 @@ pub(crate) fn outputs_by_option(args: &ResultArgs) -> [(&'static str, Option<&Pa
     ]
 }
 
+/// Refuses a value that `--over-provisioning` or `--gc-policy` lists twice, because its runs would be equal.
+pub(crate) fn refuse_values_listed_twice(args: &RunArgs) -> Result<(), Failure> {
+    let shares: Vec<String> = args.over_provisioning.iter().map(f64::to_string).collect();
+    for (option, values) in [("--over-provisioning", &shares), ("--gc-policy", &args.gc_policy)] {
+        if let Some(at) = (1..values.len()).find(|&at| values[..at].contains(&values[at])) {
+            return Err(Failure::of_usage(format!("{option} lists {} twice: leave one out", values[at])));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses two results in one file, or on standard output (`-`), where the second would replace or break the first.
 pub(crate) fn refuse_outputs_named_twice<const COUNT: usize>(
     outputs: [(&str, Option<&Path>); COUNT],
@@ -285,6 +296,7 @@ fn run_designs_on_inputs<'a>(
     args: &'a RunArgs,
     perfetto: Option<&PerfettoOutput>,
 ) -> Result<FinishedRuns, Failure> {
+    refuse_values_listed_twice(args)?;
     let mut outputs = Outputs::of_run_args(args, traces.clone())?;
     outputs.perfetto_uses_stdout = perfetto.is_some_and(|perfetto| perfetto.output.is_standard_output());
     let config = config_of_args(args)?;

@@ -482,6 +482,18 @@ fn the_last_option_or_setting_of_a_key_on_the_command_line_counts() {
     assert_eq!(policies(&[one, several].concat()), ["random", "cost-benefit"]);
 }
 
+/// Bug: a value that was listed twice was run twice.
+#[test]
+fn a_value_that_is_listed_twice_is_refused() {
+    for (command, option, list, twice) in [
+        ("compare", "--gc-policy", "fifo,greedy,fifo", "fifo"),
+        ("ablate", "--over-provisioning", "0.10,0.1", "0.1"),
+    ] {
+        let refused = [command, "--workload", "uniform:pages=1000,requests=100", option, list];
+        assert_refused(EXIT_USAGE_ERROR, &refused, &[&format!("{option} lists {twice} twice")]);
+    }
+}
+
 #[test]
 fn the_last_of_an_option_and_a_setting_of_one_key_counts_in_watch_and_create() {
     let fixture = Fixture::new(1);

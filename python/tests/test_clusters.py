@@ -24,7 +24,7 @@ import wearwell as ww
 
 from common import ROOT, TINY
 
-POINTS = 40
+POINTS = 16
 OF_MACHINE = ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes"]
 
 
@@ -33,7 +33,7 @@ def sweep(store: Path, executor: str | ww.Executor, requests: int = 20_000) -> w
         trace=[ww.Trace.workload(f"uniform:pages={pages},requests={requests}") for pages in (1000, 1500)],
         design=["page-map", "dftl"],
         over_provisioning=[0.07, 0.15],
-        seed=range(5),
+        seed=range(2),
         executor=executor,
         store=store,
         progress=False,

@@ -304,9 +304,9 @@ fn regions_to_damage(image_after_work: &ImageAfterWork) -> Vec<Region> {
 }
 
 /// Returns how many faults of each kind are injected into each region of an image: the value of
-/// `WEARWELL_DAMAGE_FAULTS`, or 1.
+/// `WEARWELL_DAMAGE_FAULTS`, or 2.
 fn faults_per_kind() -> u32 {
-    std::env::var("WEARWELL_DAMAGE_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(1)
+    std::env::var("WEARWELL_DAMAGE_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(2)
 }
 
 /// Returns the designs whose images are damaged: those that `WEARWELL_DAMAGE_DESIGNS` lists with commas, or all.
@@ -419,10 +419,7 @@ fn inject_faults_of_all_kinds(fault_time: FaultTime, sessions: &[(ImageOpenOptio
         if std::env::var_os("WEARWELL_DAMAGE_FAULTS").is_some() {
             println!("{lines}");
         }
-        assert!(
-            all.faults_with_lost_pages > 5 * faults_per_kind(),
-            "{design}: damaged data is found: {all:?}"
-        );
+        assert!(all.faults_with_lost_pages > 10, "{design}: damaged data is found: {all:?}");
     }
 }
 

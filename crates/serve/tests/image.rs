@@ -223,8 +223,7 @@ fn an_image_recovers_if_the_process_ends_between_any_two_file_writes() {
             files = files_of(image);
             let log = files.log.take().unwrap_or_default();
             let first = moments[0].0;
-            let is_whole = std::env::var_os("WEARWELL_SOAK").is_some();
-            let interval = if is_whole { 1 } else { ((log.len() - first) / 80).max(1) };
+            let interval = if image_support::is_soak_run() { 1 } else { ((log.len() - first) / 80).max(1) };
             for upto in (first + session % interval..log.len()).step_by(interval) {
                 let (_, witness) = moments.iter().rev().find(|moment| moment.0 <= upto).expect("the first");
                 let mut ended = MemoryFiles { log: None, ..before.clone() };

@@ -76,7 +76,7 @@ fn crash_server_machine_while_opening(files: MemoryFiles, random: &mut Xoshiro25
 /// With `WEARWELL_SOAK=1`, each design runs with twelve seeds, by default with six.
 #[test]
 fn flushed_data_of_an_image_survives_a_crash_of_the_server_machine() {
-    let seeds = if std::env::var_os("WEARWELL_SOAK").is_some() { 12 } else { 6 };
+    let seeds = if image_support::is_soak_run() { 12 } else { 6 };
     for design in DESIGNS {
         let (mut pages, mut torn, mut erases) = (0, 0, 0);
         for seed in 0..seeds {

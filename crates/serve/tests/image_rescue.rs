@@ -120,7 +120,7 @@ impl RescueOutcomeCounts {
 /// By default every second piece of metadata is damaged; with `WEARWELL_SOAK=1`, each.
 #[test]
 fn a_rescue_returns_only_newest_versions_whatever_metadata_is_damaged() {
-    let interval = if std::env::var_os("WEARWELL_SOAK").is_some() { 1 } else { 2 };
+    let interval = if image_support::is_soak_run() { 1 } else { 2 };
     for design in DESIGNS {
         let mut outcome_counts = RescueOutcomeCounts::default();
         for (options, end) in [

@@ -245,6 +245,11 @@ impl RandomHostOperations {
     }
 }
 
+/// Returns whether tests run at full length, as `WEARWELL_SOAK=1 cargo test` requests.
+pub fn is_soak_run() -> bool {
+    std::env::var_os("WEARWELL_SOAK").is_some()
+}
+
 /// Executes a host operation on a device.
 pub fn perform(device: &mut LiveDevice, op: Op) -> Result<()> {
     let page_bytes = device.page_bytes();

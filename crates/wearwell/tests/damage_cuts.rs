@@ -429,7 +429,7 @@ impl Scenario<'_> {
 /// is tested; with `WEARWELL_SOAK=1`, all.
 #[test]
 fn after_power_cuts_only_damaged_pages_are_lost() {
-    // `oracle.rs` leaves out the others on its largest world.
+    // By default these are the designs that `oracle.rs` leaves out on the world `slc`.
     let turn = test_case_interval(2);
     for (number, design) in (0u64..).zip(designs()).filter(|(number, _)| number % turn == turn - 1) {
         let mut damage_and_cut_counts = DamageAndCutCounts::default();

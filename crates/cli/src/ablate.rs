@@ -15,13 +15,13 @@ use crate::output::print;
 use crate::progress::{ProgressReporter, RemainingTimeReporter};
 use crate::run::{
     InputSource, Outputs, UnusedOptionCheck, checked_plan, config_with_settings, for_each_input,
-    input_sources, open_result_folder, refuse_ignored_settings, refuse_values_listed_twice, replay_failure,
+    input_sources, open_result_folder, refuse_equal_runs, refuse_ignored_settings, replay_failure,
 };
 use crate::{Failure, Outcome};
 
 /// Executes the command `ablate`: runs every subset of a design's content mechanisms on each input.
 pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
-    refuse_values_listed_twice(&args.run)?;
+    refuse_equal_runs(args.traces.iter(), std::slice::from_ref(&args.design), &args.run)?;
     let outputs = Outputs::of_run_args(&args.run, args.traces.iter())?;
     let result_folder = open_result_folder(args.resume.as_deref())?;
     let mechanisms =

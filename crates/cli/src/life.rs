@@ -17,8 +17,8 @@ use crate::output::{OverwriteRule, print};
 use crate::progress::ProgressReporter;
 use crate::run::{
     InputSource, Outputs, UnusedOptionCheck, checked_plan, config_with_settings, input_sources,
-    open_result_folder, outputs_by_option, refuse_outputs_named_twice, refuse_settings_ignored_by_all,
-    replay_failure, setting_to_record_block_map,
+    open_result_folder, outputs_by_option, refuse_listed_twice, refuse_outputs_named_twice,
+    refuse_settings_ignored_by_all, replay_failure, setting_to_record_block_map,
 };
 use crate::{Failure, Outcome};
 
@@ -55,6 +55,9 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     if let Some(sentence) = endurance.first_invalid_value_sentence() {
         return Err(Failure::of_usage(sentence));
     }
+    refuse_listed_twice("--designs", &args.designs)?;
+    let levelings: Vec<&str> = args.compared_levelings().into_iter().map(Leveling::name).collect();
+    refuse_listed_twice("--leveling", &levelings)?;
     if args.run.sweep_points().len() > 1 {
         return Err(Failure::of_usage(
             "life takes one value of --over-provisioning and one of --gc-policy: leave the other values out",

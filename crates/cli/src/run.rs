@@ -1,9 +1,12 @@
 //! The commands `replay`, `compare` and `config`, and what all commands that run designs share: configurations, inputs,
 //! outputs.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use wearwell_config::{Config, MAX_BLOCK_CHART_CELLS, Precondition, SettingIgnoredByDesigns};
+use wearwell_config::{
+    Config, MAX_BLOCK_CHART_CELLS, Precondition, SettingIgnoredByDesigns, refuse_value_listed_twice,
+};
 use wearwell_replay::data_table::DataTable;
 use wearwell_replay::html_report::{self, HtmlReport};
 use wearwell_replay::input::Input;
@@ -217,15 +220,23 @@ pub(crate) fn outputs_by_option(args: &ResultArgs) -> [(&'static str, Option<&Pa
     ]
 }
 
-/// Refuses a value that `--over-provisioning` or `--gc-policy` lists twice, because its runs would be equal.
-pub(crate) fn refuse_values_listed_twice(args: &RunArgs) -> Result<(), Failure> {
-    let shares: Vec<String> = args.over_provisioning.iter().map(f64::to_string).collect();
-    for (option, values) in [("--over-provisioning", &shares), ("--gc-policy", &args.gc_policy)] {
-        if let Some(at) = (1..values.len()).find(|&at| values[..at].contains(&values[at])) {
-            return Err(Failure::of_usage(format!("{option} lists {} twice: leave one out", values[at])));
-        }
-    }
-    Ok(())
+/// Refuses a trace, a design, or a value of `--over-provisioning` or `--gc-policy` that is listed twice, because its runs
+/// would be equal.
+pub(crate) fn refuse_equal_runs<'a>(
+    traces: impl Iterator<Item = &'a PathBuf>,
+    designs: &[String],
+    args: &RunArgs,
+) -> Result<(), Failure> {
+    let traces: Vec<String> = traces.map(|path| path.display().to_string()).collect();
+    refuse_listed_twice("the command line", &traces)?;
+    refuse_listed_twice("--designs", designs)?;
+    refuse_listed_twice("--over-provisioning", &args.over_provisioning)?;
+    refuse_listed_twice("--gc-policy", &args.gc_policy)
+}
+
+/// Refuses a value that an option of the command line lists twice.
+pub(crate) fn refuse_listed_twice<T: PartialEq + Display>(option: &str, values: &[T]) -> Result<(), Failure> {
+    refuse_value_listed_twice(option, values).map_err(|error| Failure::of_usage(error.to_string()))
 }
 
 /// Refuses two results in one file, or on standard output (`-`), where the second would replace or break the first.
@@ -296,7 +307,7 @@ fn run_designs_on_inputs<'a>(
     args: &'a RunArgs,
     perfetto: Option<&PerfettoOutput>,
 ) -> Result<FinishedRuns, Failure> {
-    refuse_values_listed_twice(args)?;
+    refuse_equal_runs(traces.clone(), designs, args)?;
     let mut outputs = Outputs::of_run_args(args, traces.clone())?;
     outputs.perfetto_uses_stdout = perfetto.is_some_and(|perfetto| perfetto.output.is_standard_output());
     let config = config_of_args(args)?;

@@ -488,10 +488,20 @@ fn a_value_that_is_listed_twice_is_refused() {
     for (command, option, list, twice) in [
         ("compare", "--gc-policy", "fifo,greedy,fifo", "fifo"),
         ("ablate", "--over-provisioning", "0.10,0.1", "0.1"),
+        ("compare", "--designs", "page-map,dftl,page-map", "page-map"),
+        ("life", "--designs", "dftl,dftl", "dftl"),
+        ("life", "--leveling", "none,static,none", "none"),
     ] {
         let refused = [command, "--workload", "uniform:pages=1000,requests=100", option, list];
         assert_refused(EXIT_USAGE_ERROR, &refused, &[&format!("{option} lists {twice} twice")]);
     }
+    let [trace, content] = ["a.wwt", "parts.content=dedup,delta,dedup"];
+    assert_refused(EXIT_USAGE_ERROR, &["compare", trace, trace], &["the command line lists a.wwt twice"]);
+    assert_refused(
+        EXIT_USAGE_ERROR,
+        &["replay", trace, "--set", content],
+        &["parts.content lists dedup twice"],
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Errors of configurations: reasons why a configuration is refused, worded as sentences for the user.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 /// Reason why a configuration is refused.
@@ -64,6 +65,23 @@ impl ConfigError {
             suggestion: did_you_mean_text(name, &known),
             valid_names: known.join(", "),
         }
+    }
+}
+
+/// Refuses a list of values (of designs or inputs, say) in which one occurs twice. Such a list makes equal runs, or says
+/// a thing twice. `list` is what the user knows the list by, such as `--designs`.
+///
+/// # Errors
+/// [`ConfigError::InvalidValue`] with the first value that occurs twice.
+pub fn refuse_value_listed_twice<T: PartialEq + Display>(
+    list: &str,
+    values: &[T],
+) -> Result<(), ConfigError> {
+    match (1..values.len()).find(|&at| values[..at].contains(&values[at])) {
+        Some(at) => {
+            Err(ConfigError::InvalidValue(format!("{list} lists {} twice: leave one out", values[at])))
+        }
+        None => Ok(()),
     }
 }
 

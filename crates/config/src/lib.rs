@@ -31,7 +31,7 @@ pub use content::{
     ContentConfig, ContentTablesConfig, DeadPageHistoryName, DeltaConfig, RecycleConfig, RecyclePolicy,
     RemapConfig, ReverseMapName,
 };
-pub use error::ConfigError;
+pub use error::{ConfigError, refuse_value_listed_twice};
 pub use flash_metadata::{
     DftlConfig, GeckoConfig, GeckoMergeName, InvalidPageIdentificationName, MappingConfig, MetadataGcName,
     RecoveryConfig, RecoveryName, RecoverySurveyName, TranslationDirectoryName, ValidityConfig,

@@ -23,7 +23,7 @@ use wearwell::validity::ValidityStoreKind;
 
 use super::{
     Config, ConfigError, DeadPageHistoryName, MetadataGcName, ResolvedDevice, ReverseMapName,
-    ValidityStoreName,
+    ValidityStoreName, refuse_value_listed_twice,
 };
 
 /// Names of the parts (content mechanisms, map, page validity, recovery) that replace a design's own; an absent part is
@@ -199,6 +199,7 @@ impl TryFrom<UserMechanismList> for ContentMechanismList {
                     .into(),
             ));
         }
+        refuse_value_listed_twice("parts.content", &words)?;
         let mut names = Vec::new();
         for word in words.iter().filter(|&word| word != "none") {
             names.push(ContentMechanismName::from_name(word).ok_or_else(|| unknown_mechanism_error(word))?);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use wearwell::design;
-use wearwell_config::{Config, ConfigError};
+use wearwell_config::{Config, ConfigError, refuse_value_listed_twice};
 
 use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
 use crate::input::Input;
@@ -110,6 +110,10 @@ impl SweepFile {
                  page-map"
             )));
         }
+        let paths: Vec<String> = traces.iter().map(|path| path.display().to_string()).collect();
+        for (list, values) in [("traces", &paths), ("workloads", &workloads), ("designs", &designs)] {
+            refuse_value_listed_twice(&format!("{name}: sweep.{list}"), values)?;
+        }
         let mut axes = Vec::new();
         add_setting_axes(&vary, "", &mut axes)
             .map_err(|sentence| ConfigError::InvalidValue(format!("{name}: {sentence}")))?;
@@ -206,6 +210,8 @@ fn add_setting_axes(
                 ));
             }
             toml::Value::Array(values) if !values.is_empty() => {
+                refuse_value_listed_twice(&format!("sweep.vary.{key}"), values)
+                    .map_err(|error| error.to_string())?;
                 axes.push(values.iter().map(|value| format!("{key}={}", setting_value(value))).collect());
             }
             toml::Value::Array(_) => {
@@ -514,6 +520,10 @@ low_blocks = 5
         assert!(error(&format!("{workload}vary.gc.police = ['fifo']\n")).contains("policy"));
         let twice = format!("{workload}vary.gc.policy = ['fifo']\nvary.'gc.policy' = ['greedy']\n");
         assert!(error(&twice).contains("sweep.vary.gc.policy is given twice"), "{}", error(&twice));
+        let twice = error(&format!("{workload}designs = ['dftl', 'lazyftl', 'dftl']\n"));
+        assert!(twice.contains("sweep.designs lists dftl twice"), "{twice}");
+        let twice = error(&format!("{workload}vary.replay.seed = [1, 2, 1]\n"));
+        assert!(twice.contains("sweep.vary.replay.seed lists 1 twice"), "{twice}");
         let misspelt = error("[gc]\npolicy = 'fifo'\n[sweep]\ntrace = ['x']\n");
         assert!(misspelt.starts_with("sweep.toml:4: ") && misspelt.contains("traces"), "{misspelt}");
         assert!(error(&format!("{workload}designs = ['page-mop:gc.policy=fifo']\n")).contains("`page-map`?"));

@@ -1,7 +1,7 @@
 //! The mechanisms of an ablation, and their subsets. A subset is a number with one bit per mechanism, so that counting
 //! up gives all of them.
 
-use wearwell_config::{ConfigError, ContentMechanismName};
+use wearwell_config::{ConfigError, ContentMechanismName, refuse_value_listed_twice};
 
 /// The mechanisms of an ablation: different content mechanisms, at least one, in the order of
 /// [`ContentMechanismName::all_names`].
@@ -29,15 +29,13 @@ impl AblatedMechanisms {
                 names.len()
             ));
         }
+        refuse_value_listed_twice("--parts", &names)?;
         let mut found = Vec::new();
         for name in names {
             let Some(known) = ContentMechanismName::from_name(name) else {
                 let known = ContentMechanismName::all_names().map(ContentMechanismName::name);
                 return Err(ConfigError::unknown_name("content mechanism", name, known));
             };
-            if found.contains(&known) {
-                return refuse(format!("--parts names {name} twice: leave one out"));
-            }
             found.push(known);
         }
         found.sort_unstable();

@@ -94,9 +94,9 @@ pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
              several: give one value of each of these options",
         ));
     }
-    if let Some(option) = args.results.first_output_option() {
+    if let Some(option) = args.first_option_outside_configuration() {
         let message = format!(
-            "{option} has no effect on config, which runs nothing and so has no results: leave it out"
+            "{option} has no effect on config, which reads no input, runs nothing and so has no results: leave it out"
         );
         return Err(Failure::of_usage(message));
     }

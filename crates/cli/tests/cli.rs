@@ -477,7 +477,12 @@ fn the_last_option_or_setting_of_a_key_on_the_command_line_counts() {
         &[&["config"][..], &several].concat(),
         &["the configuration of one run"],
     );
-    assert_refused(EXIT_USAGE_ERROR, &["config", "--csv", "-"], &["--csv has no effect on config"]);
+    for (option, value) in
+        [("--csv", "-"), ("--workload", "uniform:pages=9"), ("--jobs", "2"), ("--format", "msr")]
+    {
+        let refused = format!("{option} has no effect on config");
+        assert_refused(EXIT_USAGE_ERROR, &["config", option, value], &[&refused]);
+    }
     shown(&[several, one].concat(), "policy = \"fifo\"");
     assert_eq!(policies(&[one, several].concat()), ["random", "cost-benefit"]);
 }

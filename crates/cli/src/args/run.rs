@@ -183,6 +183,19 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
+    /// Returns the first given option that belongs to a run and not to its configuration: what is read, how much runs at
+    /// a time, and where and how results are shown.
+    pub(crate) fn first_option_outside_configuration(&self) -> Option<&'static str> {
+        let own = [
+            ("--workload", self.workload.is_some()),
+            ("--scale-to", self.scale_to.is_some()),
+            ("--jobs", self.jobs.is_some()),
+            ("--markdown", self.markdown),
+        ];
+        let own = own.into_iter().find(|&(_, is_given)| is_given).map(|(option, _)| option);
+        own.or_else(|| self.input.first_trace_option()).or_else(|| self.results.first_output_option())
+    }
+
     /// Returns the settings of each run, one list per combination of the values of those options that have several
     /// values; a single empty list if no option has several values.
     pub(crate) fn sweep_points(&self) -> Vec<Vec<String>> {

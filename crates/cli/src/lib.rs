@@ -31,7 +31,7 @@ mod watch;
 use std::process::ExitCode;
 
 use args::{Cli, Command};
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 pub use log::LinePrefixWriter;
 pub use parquet_file::parquet_bytes;
 pub use top::visible_part;
@@ -202,7 +202,8 @@ fn print_and_finish(text: &str) -> Result<Outcome, Failure> {
 /// Runs the command with the arguments of this process; returns its exit status.
 pub fn run_command() -> ExitCode {
     file_size_signal::turn_file_size_signal_into_write_error();
-    let result = match Cli::parse().command {
+    let parsed = Cli::from_arg_matches(&command_definition().get_matches());
+    let result = match parsed.unwrap_or_else(|error| error.exit()).command {
         Command::Replay(args) => run::replay(&args),
         Command::Compare(args) => run::compare(&args),
         Command::Ablate(args) => ablate::ablate(&args),
@@ -242,5 +243,15 @@ pub fn run_command() -> ExitCode {
 
 /// Returns all commands and options, with their help.
 pub fn command_definition() -> clap::Command {
-    Cli::command()
+    with_negative_values(Cli::command())
+}
+
+/// Returns a command whose options take negative numbers as their values. Most are refused, but with the bounds of the
+/// value: clap alone takes `-1` for an option that does not exist.
+fn with_negative_values(command: clap::Command) -> clap::Command {
+    let allow = |argument: clap::Arg| {
+        let is_option = !argument.is_positional() && argument.get_action().takes_values();
+        argument.allow_negative_numbers(is_option)
+    };
+    command.mut_args(allow).mut_subcommands(with_negative_values)
 }

@@ -509,6 +509,15 @@ fn a_value_that_is_listed_twice_is_refused() {
     );
 }
 
+/// Bug: a negative value was taken for an option that does not exist.
+#[test]
+fn a_negative_value_is_refused_by_the_bounds_of_its_option() {
+    let replay = ["replay", "--workload", "uniform:pages=1000,requests=100"];
+    for (option, bound) in [("--seed", "--seed <N>"), ("--over-provisioning", "device.over_provisioning")] {
+        assert_refused(EXIT_USAGE_ERROR, &[&replay[..], &[option, "-1"]].concat(), &[bound]);
+    }
+}
+
 #[test]
 fn the_last_of_an_option_and_a_setting_of_one_key_counts_in_watch_and_create() {
     let fixture = Fixture::new(1);

@@ -812,6 +812,23 @@ fn aging_with_another_trace_measures_the_whole_input() {
     assert_eq!(record.trace.footprint_pages, distinct.len() as u64);
 }
 
+/// Bug: if the trace that ages the drive was too large for it, the input was said to be too large.
+#[test]
+fn an_aging_trace_that_is_too_large_is_not_taken_for_the_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let far: Vec<Request> = (0..100).map(|k| page_write(k + 1_000_000, 1)).collect();
+    let near: Vec<Request> = (0..100).map(|k| page_write(k, 1)).collect();
+    csv_trace(folder.path(), "far.csv", &far);
+    let input = csv_trace(folder.path(), "near.csv", &near);
+    let aging = format!("precondition.trace={}", folder.path().join("far.csv").display());
+    let config = small_device_config(&["replay.addresses=exact", "precondition.mode=aged", &aging]);
+    let refused = Plan::new(&config, &input).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("the input or the aging trace (precondition.trace) is too large"),
+        "{refused}"
+    );
+}
+
 #[test]
 fn a_run_that_ends_at_its_request_limit_counts_as_complete() {
     for (limit, expected) in [(1, 1), (31, 31), (1000, 1000), (50_000, 40_000)] {

@@ -296,10 +296,19 @@ impl<'a> Plan<'a> {
     /// Refuses an input that does not fit the device, before hours are spent on its beginning.
     fn require_input_fits(&self) -> Result<(), ConfigError> {
         let is_compact = self.compacts_addresses();
+        // The survey is of both: an aging trace may be what does not fit.
+        let (what, touches, reaches) = match self.aging_input {
+            None => ("the input", "the input touches", "the addresses of the input reach up to"),
+            Some(_) => (
+                "the input or the aging trace (precondition.trace)",
+                "together they touch",
+                "the addresses of one of them reach up to",
+            ),
+        };
         let (touched, phrase) = if is_compact {
-            (self.survey.footprint_pages * PAGE_BYTES, "the input touches")
+            (self.survey.footprint_pages * PAGE_BYTES, touches)
         } else {
-            (self.survey.end_offset_bytes, "the addresses of the input reach up to")
+            (self.survey.end_offset_bytes, reaches)
         };
         let exported = self.exported_bytes();
         if touched <= exported {
@@ -319,7 +328,7 @@ impl<'a> Plan<'a> {
             ", or set device.fit, which sizes the device to the input"
         };
         Err(ConfigError::InvalidValue(format!(
-            "the input is too large: {phrase} {size}, but the device exports {exported_size}: choose a larger \
+            "{what} is too large: {phrase} {size}, but the device exports {exported_size}: choose a larger \
              device{advice}",
             size = size(touched),
             exported_size = size(exported)

@@ -250,6 +250,10 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
         });
         failures.record_failure(&name, closed);
     }
+    if outcome.is_err() {
+        // The failure of the server ends the command, and no failure of an image may be lost beside it.
+        failures.log_all_failures();
+    }
     outcome?;
     failures.take_first_failure()
 }
@@ -304,6 +308,15 @@ impl ImageFailures {
     /// Returns an error that ends the command if `left`, the list of the images that can still be served, is empty.
     fn require_remaining_image<T>(&mut self, left: &[T]) -> Result<(), Failure> {
         if left.is_empty() { self.take_first_failure() } else { Ok(()) }
+    }
+
+    /// Logs the failures that are not logged yet, and removes all.
+    fn log_all_failures(&mut self) {
+        for failure in std::mem::take(&mut self.failures) {
+            if !failure.is_logged {
+                failure.log_message();
+            }
+        }
     }
 
     /// Returns the first failure, with the number of all failures in its message; `Ok` if there was none.

@@ -917,32 +917,53 @@ fn a_map_journal_is_refused_on_designs_that_cannot_replay_it() {
     }
 }
 
+/// Overwrites 400 pages of a drive with the parts of `wearwell` 40 times with contents of these sizes. Returns how many
+/// of the last 4,000 writes became deltas, and how many went into compressed chunks.
+fn deltas_and_chunk_writes_of_hot_pages(content: ContentDescriptor) -> [u64; 2] {
+    let mut parts = common::designs_with_prefix("mixture of the design wearwell")[0].parts.clone();
+    parts.content.delta.as_mut().expect("it encodes deltas").access_count_table_entries = Some(800);
+    let geometry = geometry_without_superblocks([1, 40, 64, PAGE_BYTES as u32]);
+    let nand = SimNand::new(geometry.clone(), RetainedPageFields::ALL);
+    let nand = nand.with_nvram(parts.total_nvram_bytes(&geometry, 800));
+    let mut device = Device::new(nand, 800, &parts, DeviceOptions::default()).expect("it fits");
+    let counts = |device: &Device| {
+        let stats = device.ftl().stats();
+        [stats.delta_writes, stats.compressed_chunk_writes]
+    };
+    let mut before = [0; 2];
+    for number in 0..16_000 {
+        if number == 12_000 {
+            before = counts(&device);
+        }
+        let content = ContentDescriptor { fingerprint: Fingerprint(1 + number), ..content };
+        device.write_page_descriptor(Lpn(number as u32 % 400), content).expect("there is room");
+    }
+    audit(&mut device);
+    std::array::from_fn(|at| counts(&device)[at] - before[at])
+}
+
 /// If few deltas are small enough to save space, hot pages that were stored uncompressed as bases would only cost
 /// space. So nearly all pages are compressed.
 #[test]
 fn hot_pages_stay_in_chunks_if_their_deltas_do_not_succeed() {
-    let parts = &common::designs_with_prefix("mixture of the design wearwell")[0].parts;
-    let geometry = geometry_without_superblocks([1, 40, 64, PAGE_BYTES as u32]);
-    let nand = SimNand::new(geometry.clone(), RetainedPageFields::ALL);
-    let nand = nand.with_nvram(parts.total_nvram_bytes(&geometry, 800));
-    let mut device = Device::new(nand, 800, parts, DeviceOptions::default()).expect("it fits");
-    let mut number = 0;
-    let mut rewrite = |device: &mut Device, rounds: u32| {
-        for lpn in (0..rounds).flat_map(|_| 0..8) {
-            number += 1;
-            let content = ContentDescriptor {
-                compressed_bytes: 2000,
-                ..ContentDescriptor::of_fingerprint(Fingerprint(number))
-            };
-            device.write_page_descriptor(Lpn(lpn), content).expect("there is room");
-        }
+    let content =
+        ContentDescriptor { compressed_bytes: 2000, ..ContentDescriptor::of_fingerprint(Fingerprint(1)) };
+    let [deltas, in_chunks] = deltas_and_chunk_writes_of_hot_pages(content);
+    assert!((3800..4000).contains(&in_chunks), "{in_chunks} of 4000 writes are compressed");
+    assert_eq!(deltas, 0);
+}
+
+/// A delta that takes a third of a page saves less than a chunk that takes a quarter, and its base takes a page. Bug:
+/// pages that once had a base stayed in delta form as long as they were hot.
+#[test]
+fn hot_pages_become_deltas_only_if_chunks_cost_more() {
+    let content = |compressed_bytes| ContentDescriptor {
+        compressed_bytes,
+        delta_bytes: 1300,
+        ..ContentDescriptor::of_fingerprint(Fingerprint(1))
     };
-    rewrite(&mut device, 300);
-    let before = device.ftl().stats().compressed_chunk_writes;
-    rewrite(&mut device, 100);
-    let (stats, all) = (device.ftl().stats(), 800);
-    let compressed = stats.compressed_chunk_writes - before;
-    assert!(compressed > all * 95 / 100 && compressed < all, "{compressed} of {all} writes are compressed");
-    assert_eq!(stats.delta_writes, 0);
-    audit(&mut device);
+    let [deltas, in_chunks] = deltas_and_chunk_writes_of_hot_pages(content(1000));
+    assert!(in_chunks > 3800 && deltas > 0, "{in_chunks} in chunks and {deltas} deltas: a few are on trial");
+    let [deltas, in_chunks] = deltas_and_chunk_writes_of_hot_pages(content(4000));
+    assert!(deltas > 3800, "{deltas} deltas of pages that do not compress, {in_chunks} in chunks");
 }

@@ -25,10 +25,11 @@
 //! Invariants: a logical page has at most one delta, staged or stored, and only while it is mapped to a page. A page of
 //! deltas is valid exactly while one of its deltas is current. A base is valid like any mapped page.
 //!
-//! This file has the tables of deltas (`DeltaState`), which do no I/O. The steps of the engine are in `write.rs` (host
-//! writes, reads, merges), `collect.rs` (GC) and `recovery.rs`.
+//! This file has the tables of deltas (`DeltaState`), which do no I/O; `delta_cost.rs` compares the costs of deltas and
+//! chunks. The steps of the engine are in `write.rs` (host writes, reads, merges), `collect.rs` (GC) and `recovery.rs`.
 
 mod collect;
+mod delta_cost;
 mod flash_delta_table;
 pub mod heat;
 mod options;
@@ -39,6 +40,7 @@ mod write;
 
 use std::collections::VecDeque;
 
+use delta_cost::{DeltaCost, FlashPageShares};
 use flash_delta_table::FlashDeltaTable;
 use hashbrown::{HashMap, HashSet};
 use heat::{AccessCountTable, AccessCountTableSize, AccessCounts};
@@ -145,10 +147,20 @@ pub(crate) struct DeltaState {
     /// Moving average (0 to 1) of the share of host writes that could be stored as deltas. Counts eligible writes (of
     /// write-hot, read-cold pages) with a base.
     share_of_writes_with_usable_delta: f64,
-    /// Number of host writes that are eligible for delta encoding (of write-hot, read-cold pages), but whose page is in
-    /// a compressed chunk, so that its content cannot be the base of a delta.
-    delta_eligible_writes_to_chunk_members: u64,
+    /// What a write costs as a delta where a chunk could store it, too.
+    cost: DeltaCost,
     pub(crate) statistics: DeltaStatistics,
+}
+
+/// How the base of a page's next delta is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum BaseOfNextDelta {
+    /// The base is a flash page of its own.
+    FlashPage,
+    /// The base is a member of a compressed chunk.
+    ChunkMember,
+    /// There is no base yet: the page would be stored as one now.
+    MustBeStored,
 }
 
 /// Number of eligible host writes (of write-hot, read-cold pages) that bypass delta encoding after it saved too little,
@@ -167,13 +179,6 @@ const DELTA_ATTEMPTS_IN_AVERAGE: f64 = 256.0;
 /// Minimum share of attempts to store a delta that succeed. From this share on, a page is kept out of compressed
 /// chunks, so that it can be a base.
 const MIN_SHARE_OF_WRITES_WITH_USABLE_DELTA: f64 = 0.5;
-/// Maximum of (share of a flash page that a delta takes) / (share that a page takes in a compressed chunk). Up to this
-/// ratio, a page is kept out of chunks, so that it can be a base. Less than 1, because the base takes a whole page and
-/// is later merged with its delta.
-const MAX_DELTA_TO_CHUNK_RATIO: f64 = 0.6;
-/// Number of host writes per trial, counting writes of write-hot, read-cold pages in compressed chunks. In a trial,
-/// such a page may be stored uncompressed as a base, although deltas have lately saved too little.
-const DELTA_ELIGIBLE_WRITES_PER_TRIAL: u64 = 64;
 
 impl DeltaState {
     /// Creates the state of delta encoding of a device, with a table of access counts of this size
@@ -201,7 +206,7 @@ impl DeltaState {
             writes_until_cold_scan: design.cold_scan_interval_writes,
             unencoded_writes_since_delta_rejection: 0,
             share_of_writes_with_usable_delta: 1.0,
-            delta_eligible_writes_to_chunk_members: 0,
+            cost: DeltaCost::new(store.geometry().pages() as u64),
             statistics: DeltaStatistics::default(),
             options: design,
         }
@@ -323,19 +328,38 @@ impl DeltaState {
             (outcome - self.share_of_writes_with_usable_delta) / DELTA_ATTEMPTS_IN_AVERAGE;
     }
 
-    /// Counts a host write of a write-hot, read-cold page that was a member of a compressed chunk. Returns whether the
-    /// page should be stored uncompressed, so that its next writes can become deltas. It should if deltas have lately
-    /// succeeded and take clearly less of a page than a chunk does (`chunk_share_of_page`), and as a trial at every
-    /// [`DELTA_ELIGIBLE_WRITES_PER_TRIAL`]th write. In both cases, new deltas must be accepted at present.
-    fn count_write_and_decide_whether_to_store_base(&mut self, chunk_share_of_page: f64) -> bool {
-        self.delta_eligible_writes_to_chunk_members += 1;
+    /// Returns whether a page in a compressed chunk that is write-hot and read-cold should be stored uncompressed, so
+    /// that its next writes can become deltas: deltas have lately succeeded and cost less than chunks, or the page is
+    /// on trial. In both cases, new deltas must be accepted at present.
+    fn should_store_base(&self, lpn: Lpn, heat: AccessCounts, chunk_share_of_page: f64) -> bool {
+        let saves_more = self.share_of_writes_with_usable_delta >= MIN_SHARE_OF_WRITES_WITH_USABLE_DELTA
+            && self.is_delta_cheaper_than_chunk(heat, BaseOfNextDelta::MustBeStored, chunk_share_of_page);
+        (saves_more || self.cost.is_on_trial(lpn))
+            && self.are_deltas_small_on_average()
+            && self.has_space_for_delta_page()
+    }
+
+    /// Returns whether a delta of a page with the access counts `heat` costs less than a part of a chunk, of which a
+    /// page takes `chunk_share_of_page`.
+    fn is_delta_cheaper_than_chunk(
+        &self,
+        heat: AccessCounts,
+        base: BaseOfNextDelta,
+        chunk_share_of_page: f64,
+    ) -> bool {
+        let (whole_pages, base_share_of_page) = match base {
+            BaseOfNextDelta::MustBeStored => (2, 1.0),
+            BaseOfNextDelta::FlashPage => (1, 1.0),
+            BaseOfNextDelta::ChunkMember => (1, chunk_share_of_page),
+        };
         let delta_share_of_page =
             if self.mean_deltas_per_page > 0.0 { self.mean_deltas_per_page.recip() } else { 0.0 };
-        let saves_more = self.share_of_writes_with_usable_delta >= MIN_SHARE_OF_WRITES_WITH_USABLE_DELTA
-            && delta_share_of_page <= MAX_DELTA_TO_CHUNK_RATIO * chunk_share_of_page;
-        let is_trial =
-            self.delta_eligible_writes_to_chunk_members.is_multiple_of(DELTA_ELIGIBLE_WRITES_PER_TRIAL);
-        (saves_more || is_trial) && self.are_deltas_small_on_average() && self.has_space_for_delta_page()
+        let shares = FlashPageShares {
+            base: base_share_of_page,
+            delta: delta_share_of_page,
+            chunk: chunk_share_of_page,
+        };
+        self.cost.programs_per_delta(heat, whole_pages, shares) <= chunk_share_of_page
     }
 
     /// Returns whether delta encoding may write another flash page of deltas without exceeding its limit.

@@ -6,9 +6,9 @@
 //! operation, so that GC may merge, too. A merge runs inside the request that triggers it, but no request waits for its
 //! flash operations.
 
-use super::heat::AccessKind;
+use super::heat::{AccessCounts, AccessKind};
 use super::packing::{BufferedDelta, decode_delta_page_header, encode_delta_lpns, placeholder_delta};
-use super::{CurrentDelta, DeltaState};
+use super::{BaseOfNextDelta, CurrentDelta, DeltaState};
 use crate::address::{Lpn, Ppn, StoredUnit, is_flash_page};
 use crate::content::{HostWrite, MechanismKind, MechanismOutcome};
 use crate::data::{Content, ContentDescriptor, Fingerprint, apply_delta, compute_delta};
@@ -23,6 +23,10 @@ use crate::store::{ContentRecord, ContentRecordKey, Stream};
 /// Bytes of the tag at the end of a delta, which names its base: the low half of the base page's generation (sequence
 /// number of its first write).
 const BASE_TAG_BYTES: usize = 4;
+
+/// Maximum share of a page that its content may take compressed, by itself, to be stored in a chunk rather than as a
+/// delta. A chunk of four pages with larger shares saves nothing.
+const MAX_COMPRESSED_SHARE_OF_PAGE: f64 = 0.75;
 
 impl Ftl {
     /// Returns the state of delta encoding of a design with deltas.
@@ -45,6 +49,10 @@ impl Ftl {
         let &HostWrite { lpn, content, fingerprint, .. } = write;
         let Some(stage) = &mut self.delta else { return Ok(false) };
         let heat = stage.access_count_table.count_access(lpn, AccessKind::Write);
+        if stage.cost.count_write_and_check_if_due() {
+            let pages_in_delta_form = stage.delta_count();
+            stage.cost.measure(&self.store.stats, pages_in_delta_form);
+        }
         // A page whose entry was evicted from the table of access counts would be stored in a chunk, and lose its base.
         let stays_hot = self.compression.is_some() && stage.has_delta(lpn);
         let is_eligible = (stage.is_write_hot(heat) || stays_hot) && !stage.is_read_hot(heat);
@@ -53,11 +61,15 @@ impl Ftl {
             return Ok(false);
         }
         let base = if is_eligible { self.base_for_new_delta(lpn)? } else { None };
+        if base.is_some_and(|base| self.is_chunk_cheaper_than_delta(base, lpn, heat, &content)) {
+            self.count_mechanism_outcome(MechanismKind::Delta, MechanismOutcome::NotTried);
+            return Ok(false);
+        }
         let Some(base) = base.filter(|_| self.accept_write_as_delta_or_count_bypass()) else {
             self.count_mechanism_outcome(MechanismKind::Delta, MechanismOutcome::NotTried);
             let may_be_base =
                 is_eligible && base.is_none() && heat.writes >= self.min_writes_to_become_base();
-            return if may_be_base { self.try_store_as_base(write) } else { Ok(false) };
+            return if may_be_base { self.try_store_as_base(write, heat) } else { Ok(false) };
         };
         let delta = self.encode_delta(lpn, base, &content, fingerprint)?;
         let stage = self.delta_state_mut();
@@ -94,13 +106,38 @@ impl Ftl {
         self.delta.as_ref().map_or(u8::MAX, |stage| stage.options.hot_access_threshold.saturating_add(1))
     }
 
+    /// Returns whether a host write of `lpn` that could become a delta to `base` costs less as a part of a compressed
+    /// chunk, and its content compresses. `false` for a page on trial.
+    fn is_chunk_cheaper_than_delta(
+        &self,
+        base: StoredUnit,
+        lpn: Lpn,
+        heat: AccessCounts,
+        content: &Content<'_>,
+    ) -> bool {
+        let (Some(stage), Some(chunks)) = (&self.delta, &self.compression) else { return false };
+        let geometry = self.store.geometry();
+        let base = if is_flash_page(base, geometry.pages()) {
+            BaseOfNextDelta::FlashPage
+        } else {
+            BaseOfNextDelta::ChunkMember
+        };
+        let chunk_share_of_page = chunks.mean_flash_pages_per_logical_page();
+        chunks.is_compression_on
+            && !stage.is_delta_cheaper_than_chunk(heat, base, chunk_share_of_page)
+            && !stage.cost.is_on_trial(lpn)
+            && content.compressed_bytes().is_some_and(|bytes| {
+                bytes as f64 <= MAX_COMPRESSED_SHARE_OF_PAGE * geometry.page_bytes as f64
+            })
+    }
+
     /// Stores a host write of a page in a compressed chunk in a flash page of its own instead, so that it can be a
-    /// base, if deltas promise to save more than compression
-    /// ([`DeltaState::count_write_and_decide_whether_to_store_base`]). Returns `false` if nothing was stored.
-    fn try_store_as_base(&mut self, write: &HostWrite<'_>) -> Result<bool> {
-        let (Some(stage), Some(chunks)) = (&mut self.delta, &self.compression) else { return Ok(false) };
+    /// base, if deltas promise to cost less than compression ([`DeltaState::should_store_base`]). Returns `false` if
+    /// nothing was stored.
+    fn try_store_as_base(&mut self, write: &HostWrite<'_>, heat: AccessCounts) -> Result<bool> {
+        let (Some(stage), Some(chunks)) = (&self.delta, &self.compression) else { return Ok(false) };
         if !chunks.is_compression_on
-            || !stage.count_write_and_decide_whether_to_store_base(chunks.mean_flash_pages_per_logical_page())
+            || !stage.should_store_base(write.lpn, heat, chunks.mean_flash_pages_per_logical_page())
         {
             return Ok(false);
         }

@@ -206,7 +206,7 @@ impl DeltaState {
             writes_until_cold_scan: design.cold_scan_interval_writes,
             unencoded_writes_since_delta_rejection: 0,
             share_of_writes_with_usable_delta: 1.0,
-            cost: DeltaCost::new(store.geometry().pages() as u64),
+            cost: DeltaCost::new(store.geometry().pages()),
             statistics: DeltaStatistics::default(),
             options: design,
         }

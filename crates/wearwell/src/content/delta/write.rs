@@ -49,7 +49,7 @@ impl Ftl {
         let &HostWrite { lpn, content, fingerprint, .. } = write;
         let Some(stage) = &mut self.delta else { return Ok(false) };
         let heat = stage.access_count_table.count_access(lpn, AccessKind::Write);
-        if stage.cost.count_write_and_check_if_due() {
+        if self.compression.is_some() && stage.cost.count_write_and_check_if_due() {
             let pages_in_delta_form = stage.delta_count();
             stage.cost.measure(&self.store.stats, pages_in_delta_form);
         }

@@ -194,8 +194,9 @@ impl RemapConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct DeltaConfig {
     /// Entries of the table of access counts by which delta encoding finds hot pages. Absent: with a map in RAM, 1/16
-    /// of the logical pages; on the design `delta` with a map on flash, `cache_entries`; on other designs with a map on
-    /// flash, 1/16 of the logical pages, but at most 131,072 or 1/128 of the logical pages, whichever is larger.
+    /// of the logical pages, but at least 65,536 or one for each of them; on the design `delta` with a map on flash,
+    /// `cache_entries`; on other designs with a map on flash, 1/16 of the logical pages, but at most 131,072 or 1/128
+    /// of the logical pages, whichever is larger.
     pub heat_entries: Option<u32>,
     /// Number of reads from which a logical page counts as read-hot, and number of writes from which it counts as
     /// write-hot.

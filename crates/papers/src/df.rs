@@ -4,9 +4,9 @@
 //! is free. The traces write a quarter of the drive at most. So the drive is first brought to the steady state of
 //! random writes (the paper does not state how it was filled), and most pages that GC collects were written before the
 //! trace. The traces also run on a second drive, `settings_of_drive_fitted_to_trace`. It is little larger than the
-//! footprint of the trace, and the first half of the trace ages it. Scaled down, planes have fewer blocks and the
-//! buffer has fewer pages, in proportion to the requests. Deltas have Gaussian ratios, as in the paper. The encoder
-//! runs at 934 MHz, at which the bus is slower than the encoder.
+//! footprint of the trace, and the first half of the trace ages it. Scaled down, planes have fewer blocks, the buffer
+//! has fewer pages and the table of access counts fewer entries, in proportion to the requests. Deltas have Gaussian
+//! ratios, as in the paper. The encoder runs at 934 MHz, at which the bus is slower than the encoder.
 //!
 //! The share of delta writes (Pc) depends on how soon a trace accesses a written address again. The paper publishes
 //! neither this nor a Pc. So there is a second family of experiments, `set/`, on the generated load `delta-load`, which
@@ -35,6 +35,8 @@ const FULL_SIZE_CHANNELS: f64 = 16.0;
 const MANY_CHANNELS_PREFIX: &str = "16-channels-";
 /// Pages per block of the Delta-FTL paper's drive.
 const PAGES_PER_BLOCK: f64 = 64.0;
+/// Spare space of the Delta-FTL paper's drive, as a share of its physical pages.
+const PAPER_SPARE_SHARE: f64 = 0.3;
 
 /// Returns the settings of the Delta-FTL paper's drive at scale `scale`. The number of planes is reduced first: every
 /// plane has its own open blocks for pages, GC copies and deltas, so with all planes, opening the delta log would cost
@@ -68,6 +70,36 @@ fn settings_of_drive_fitted_to_trace(conditions: &ExperimentConditions, scale: f
     settings.push(format!("buffer.pages={}", (16_384.0 * scale).round()));
     settings.push(format!("replay.seed={}", conditions.seed));
     settings
+}
+
+/// Returns the settings of the delta design on the Delta-FTL paper's drive at scale `scale`.
+fn drive_settings_of_delta_design(conditions: &ExperimentConditions, scale: f64) -> Vec<String> {
+    let pages = DriveShape::paper_drive_scaled_by(scale).logical_pages(PAPER_SPARE_SHARE);
+    let mut settings = drive_settings(conditions, scale);
+    settings.extend(scaled_access_count_table(pages));
+    settings
+}
+
+/// Returns the settings of the delta design on [`settings_of_drive_fitted_to_trace`]. The table of access counts is as
+/// large as on the paper's drive at this scale, because the footprint of a trace does not decide how much RAM a
+/// controller has.
+fn settings_of_delta_design_fitted_to_trace(conditions: &ExperimentConditions, scale: f64) -> Vec<String> {
+    let pages = DriveShape::paper_drive_scaled_by(scale).logical_pages(PAPER_SPARE_SHARE);
+    let mut settings = settings_of_drive_fitted_to_trace(conditions, scale);
+    settings.push(access_count_table(pages));
+    settings
+}
+
+/// Returns the size of the table of access counts, of which the paper states none, for a drive with this many logical
+/// pages: 1/16 of them, whether the drive is scaled down or not.
+fn access_count_table(logical_pages: u64) -> String {
+    format!("delta.heat_entries={}", logical_pages / LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY)
+}
+
+/// Returns [`access_count_table`] if the drive is scaled down so far that the default would be larger.
+fn scaled_access_count_table(logical_pages: u64) -> Option<String> {
+    let entries = logical_pages / LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY;
+    (entries < LEAST_DEFAULT_ACCESS_COUNT_ENTRIES).then(|| access_count_table(logical_pages))
 }
 
 /// GC policy in the experiments with deltas: the victim is the block with the most invalid data, and invalid deltas
@@ -131,8 +163,10 @@ const JOURNAL_PAGES_UNTIL_MERGE: [Option<u32>; 4] = [None, Some(4), Some(16), So
 /// Number of logical pages per entry of the mapping cache in the experiments with journals;
 /// [`LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY`] is the corresponding ratio for the table of access counts.
 const LOGICAL_PAGES_PER_MAP_CACHE_ENTRY: u64 = 32;
-/// Number of logical pages per entry of the table of access counts in the experiments with journals.
+/// Number of logical pages per entry of the table of access counts, unless an experiment varies it.
 const LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY: u64 = 16;
+/// Smallest default size of the table of access counts (`delta.heat_entries`) on a drive with more pages than that.
+const LEAST_DEFAULT_ACCESS_COUNT_ENTRIES: u64 = 65_536;
 /// Number of eight-byte records that fit in a journal page of 4 KiB after its header.
 const JOURNAL_RECORDS_PER_PAGE: f64 = 510.0;
 /// Largest and smallest compression ratio (Rc) of the Delta-FTL paper. The runs on [`TRACES_FOR_CODEC_AND_SCAN_RUNS`]
@@ -165,19 +199,18 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
             format!("{trace}/counts"),
             (counted.clone(), size),
         ));
-        for (drive, settings) in [
-            ("", drive_settings(conditions, size)),
-            ("fitted-", settings_of_drive_fitted_to_trace(conditions, size)),
+        for (drive, settings, settings_of_delta_design) in [
+            ("", drive_settings(conditions, size), drive_settings_of_delta_design(conditions, size)),
+            (
+                "fitted-",
+                settings_of_drive_fitted_to_trace(conditions, size),
+                settings_of_delta_design_fitted_to_trace(conditions, size),
+            ),
         ] {
             let name = format!("{trace}/{drive}baseline");
-            experiments.push(Experiment::new_replay(
-                name,
-                (counted.clone(), size),
-                "page-map",
-                settings.clone(),
-            ));
+            experiments.push(Experiment::new_replay(name, (counted.clone(), size), "page-map", settings));
             for ratio in COMPRESSION_RATIOS {
-                let (source, settings) = with_delta_content(&counted, ratio, &settings);
+                let (source, settings) = with_delta_content(&counted, ratio, &settings_of_delta_design);
                 let name = format!("{trace}/{drive}{ratio}");
                 experiments.push(Experiment::new_replay(name, (source, size), "delta", settings));
             }
@@ -209,7 +242,7 @@ fn difference_cause_experiments(conditions: &ExperimentConditions, scale: f64) -
             experiments.push(Experiment::new_replay(name, (source, size), "delta", settings));
         };
         if trace != "F1" {
-            let entries = DriveShape::paper_drive_scaled_by(size).logical_pages(0.3) as f64
+            let entries = DriveShape::paper_drive_scaled_by(size).logical_pages(PAPER_SPARE_SHARE) as f64
                 / SMALL_ACCESS_COUNT_TABLE_PAGES_PER_ENTRY;
             let entries = format!("delta.heat_entries={entries:.0}");
             add(
@@ -224,7 +257,7 @@ fn difference_cause_experiments(conditions: &ExperimentConditions, scale: f64) -
             add(
                 name,
                 "0.50",
-                &settings_of_drive_fitted_to_trace(conditions, size),
+                &settings_of_delta_design_fitted_to_trace(conditions, size),
                 NO_COLD_PAGE_SCAN_SETTING.to_owned(),
             );
         }
@@ -239,10 +272,12 @@ fn many_channels_experiments(conditions: &ExperimentConditions, scale: f64) -> [
         conditions.traces.original_or_substitute("f1", &format!(",seed={}", conditions.seed), scale);
     let DriveShape { channels, blocks_per_plane } = DriveShape::paper_drive_scaled_by(size);
     let blocks = (blocks_per_plane * channels / FULL_SIZE_CHANNELS).round();
-    let shape =
-        vec![format!("device.channels={FULL_SIZE_CHANNELS}"), format!("device.blocks_per_plane={blocks}")];
-    let drive = [drive_settings(conditions, size), shape].concat();
-    let (source, settings) = with_delta_content(&counted, "0.50", &drive);
+    let shape = DriveShape { channels: FULL_SIZE_CHANNELS, blocks_per_plane: blocks };
+    let mut drive = drive_settings(conditions, size);
+    drive.push(format!("device.channels={FULL_SIZE_CHANNELS}"));
+    drive.push(format!("device.blocks_per_plane={blocks}"));
+    let (source, mut settings) = with_delta_content(&counted, "0.50", &drive);
+    settings.extend(scaled_access_count_table(shape.logical_pages(PAPER_SPARE_SHARE)));
     [
         Experiment::new_replay(
             format!("F1/{MANY_CHANNELS_PREFIX}baseline"),
@@ -258,7 +293,7 @@ fn many_channels_experiments(conditions: &ExperimentConditions, scale: f64) -> [
 /// map updates. Power is lost after the last request.
 fn journal_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let scale = 0.02;
-    let pages = DriveShape::paper_drive_scaled_by(scale).logical_pages(0.3) - 1;
+    let pages = DriveShape::paper_drive_scaled_by(scale).logical_pages(PAPER_SPARE_SHARE) - 1;
     let source = RequestSource::Generated(
         delta_workload_spec(conditions, pages, 10e6 * scale, "") + "+unique:delta=0.35",
     );
@@ -304,7 +339,7 @@ fn experiments_without_codec_time_or_cold_page_scan(
         for (what, without) in SETTINGS_REMOVING_DIFFERENCE_CAUSES {
             for ratio in EXTREME_COMPRESSION_RATIOS {
                 let (source, settings) =
-                    with_delta_content(&counted, ratio, &drive_settings(conditions, size));
+                    with_delta_content(&counted, ratio, &drive_settings_of_delta_design(conditions, size));
                 let settings = [settings, to_owned_strings(without)].concat();
                 let name = format!("{trace}/{ratio}-without-{what}");
                 experiments.push(Experiment::new_replay(name, (source, size), "delta", settings));
@@ -320,7 +355,8 @@ fn access_count_table_experiments(conditions: &ExperimentConditions, scale: f64)
         conditions.traces.original_or_substitute("f1", &format!(",seed={}", conditions.seed), scale);
     let one = |pages_per_entry: &f64| {
         let (source, mut settings) = with_delta_content(&counted, "0.35", &drive_settings(conditions, size));
-        let entries = DriveShape::paper_drive_scaled_by(size).logical_pages(0.3) as f64 / pages_per_entry;
+        let entries =
+            DriveShape::paper_drive_scaled_by(size).logical_pages(PAPER_SPARE_SHARE) as f64 / pages_per_entry;
         settings.push(format!("delta.heat_entries={entries:.0}"));
         Experiment::new_replay(format!("F1/heat-{pages_per_entry}"), (source, size), "delta", settings)
     };
@@ -457,8 +493,8 @@ fn experiments_on_delta_workload(
     run: &DeltaLoadExperiments<'_>,
 ) -> Vec<Experiment> {
     let spare: f64 = run.spare_share.parse().expect("a share");
-    let pages = DriveShape::paper_drive_scaled_by(scale).logical_pages(spare) - 1;
-    let load = delta_workload_spec(conditions, pages, 10e6 * scale, &run.load_spec_keys);
+    let drive_pages = DriveShape::paper_drive_scaled_by(scale).logical_pages(spare);
+    let load = delta_workload_spec(conditions, drive_pages - 1, 10e6 * scale, &run.load_spec_keys);
     let mut settings = drive_settings(conditions, scale);
     settings.push(format!("device.over_provisioning={}", run.spare_share));
     settings.push("device.over_provisioning_of=physical".to_owned());
@@ -472,8 +508,9 @@ fn experiments_on_delta_workload(
     }
     for ratio in run.delta_compression_ratios {
         let source = RequestSource::Generated(format!("{load}+unique:delta={ratio}"));
-        let of_delta = [run.delta_settings.clone(), vec![DEAD_BYTES_GC_SETTING.to_owned()]].concat();
-        let settings = [settings.clone(), of_delta].concat();
+        let mut settings = [settings.clone(), run.delta_settings.clone()].concat();
+        settings.push(DEAD_BYTES_GC_SETTING.to_owned());
+        settings.extend(scaled_access_count_table(drive_pages));
         experiments.push(Experiment::new_replay(
             format!("{}/{ratio}", run.name),
             (source, scale),
@@ -507,7 +544,7 @@ fn synthetic_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
         ExperimentSize::Full => 0.2,
     };
     let settings = [
-        drive_settings(conditions, scale),
+        drive_settings_of_delta_design(conditions, scale),
         vec!["timing.mode=none".to_owned(), DEAD_BYTES_GC_SETTING.to_owned()],
     ]
     .concat();

@@ -13,7 +13,8 @@ use crate::design::MappingPart;
 pub struct DeltaOptions {
     /// Number of entries of the table of access counts, by which hot pages are found. With a mapping cache, `None`
     /// means as many as the cache has: the Delta-FTL paper keeps the counts in the entries of its cache (section
-    /// 3.5.2). With a map in RAM, `None` means one entry per 16 logical pages, at least 64.
+    /// 3.5.2). With a map in RAM, `None` means one entry per 16 logical pages, but at least 65,536 or one per logical
+    /// page.
     pub access_count_table_entries: Option<u32>,
     /// Minimum number of host reads or host writes at which a logical page counts as read-hot or write-hot.
     pub hot_access_threshold: u8,
@@ -74,8 +75,9 @@ pub struct DeltaStatistics {
 
 /// Number of logical pages per entry of the table of access counts, for designs with the map in RAM.
 const LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY: u32 = 16;
-/// Minimum number of entries of the table of access counts, for designs with the map in RAM.
-const MIN_ACCESS_COUNT_TABLE_ENTRIES: u32 = 64;
+/// Minimum number of entries of the table of access counts, for designs with the map in RAM, unless the drive has fewer
+/// logical pages. With a sixteenth of a small drive's pages, workloads that write all pages alike have no hot page.
+const MIN_ACCESS_COUNT_TABLE_ENTRIES: u32 = 65_536;
 
 /// Returns the number and the size of entries of the access-count table. The number is that of the design, or else the
 /// default of [`DeltaOptions::access_count_table_entries`]. If the map is in RAM, an entry has the size of an entry of
@@ -91,8 +93,9 @@ pub(crate) fn access_count_table_size(
             (cache.cache_entries, ACCESS_COUNT_ENTRY_BYTES)
         }
         MappingPart::Flat => {
-            let entries =
-                (logical_pages / LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY).max(MIN_ACCESS_COUNT_TABLE_ENTRIES);
+            let entries = (logical_pages / LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY)
+                .max(MIN_ACCESS_COUNT_TABLE_ENTRIES)
+                .min(logical_pages);
             (entries, ACCESS_COUNT_AND_MAP_ENTRY_BYTES)
         }
     };

@@ -8,7 +8,7 @@
 set -euo pipefail
 MEDIUM=image
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-require nbdfuse losetup stress-ng mkfs.ext4 mkfs.xfs mkfs.btrfs e2fsck xfs_repair btrfs fstrim "$WEARWELL"
+require nbdfuse fusermount3 losetup stress-ng mkfs.ext4 mkfs.xfs mkfs.btrfs e2fsck xfs_repair btrfs fstrim "$WEARWELL"
 [ -c /dev/fuse ] || { echo "$0: there is no /dev/fuse" >&2; exit 1; }
 CYCLES=${1:?how many cycles}
 shift

@@ -3,7 +3,7 @@
 # Needs root, /dev/fuse, the packages of install.sh: WEARWELL=target/release/wearwell examples/live/loop.sh [design...]
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-require nbdfuse losetup fsx badblocks blkdiscard mkfs.ext4 e2fsck "$WEARWELL"
+require nbdfuse fusermount3 losetup fsx badblocks blkdiscard mkfs.ext4 e2fsck "$WEARWELL"
 [ -c /dev/fuse ] || { echo "$0: there is no /dev/fuse" >&2; exit 1; }
 DESIGNS=("$@")
 [ $# -gt 0 ] || DESIGNS=(page-map recyclable remap delta integrated)

@@ -5,7 +5,7 @@
 set -euo pipefail
 MEDIUM=image
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-require nbdfuse losetup mkfs.ext4 e2fsck python3 "$WEARWELL"
+require nbdfuse fusermount3 losetup mkfs.ext4 e2fsck python3 "$WEARWELL"
 CYCLES=${1:?how many cycles}
 shift
 DESIGNS=("$@")

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import wearwell
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser
 from sphinx.util.inventory import InventoryFile
 
 from common import ROOT
@@ -98,7 +98,7 @@ def test_every_command_and_every_schema_has_a_page(site: Path, command_path: Pat
     assert schemas <= {page.stem for page in (site / "docs/schema").glob("*.html")}
 
 
-def test_pages_fit_a_narrow_screen(site: Path) -> None:
+def test_pages_fit_a_narrow_screen(site: Path, browser: Browser) -> None:
     names = [
         "docs/README",
         "docs/configuration",
@@ -107,10 +107,8 @@ def test_pages_fit_a_narrow_screen(site: Path) -> None:
         "docs/schema/runs",
         "examples/notebooks/trace_to_answer",
     ]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 390, "height": 844})
-        for name in names:
-            page.goto((site / f"{name}.html").as_uri())
-            assert page.evaluate("document.scrollingElement.scrollWidth") <= 390, name
-        browser.close()
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    for name in names:
+        page.goto((site / f"{name}.html").as_uri())
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= 390, name
+    page.close()

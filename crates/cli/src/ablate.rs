@@ -26,7 +26,7 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     let result_folder = open_result_folder(args.resume.as_deref())?;
     let mechanisms =
         AblatedMechanisms::parse_names(&args.parts).map_err(|error| Failure::of_usage(error.to_string()))?;
-    let config = config_with_settings(&args.run, &[])?;
+    let config = config_with_settings(&args.run.configuration, &[])?;
     if config.parts.content.is_some() {
         return Err(Failure::of_usage(
             "parts.content is set, but ablate runs each subset of the content mechanisms that --parts names: leave \
@@ -38,8 +38,12 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
         let whole = config_and_persistence_of_subset(args, &mechanisms, mechanisms.full_subset(), point)?;
         Ok(whole.0)
     })?;
-    let points =
-        args.run.sweep_points().into_iter().map(|point| SweepPoint::of_settings(args, &mechanisms, &point));
+    let points = args
+        .run
+        .configuration
+        .sweep_points()
+        .into_iter()
+        .map(|point| SweepPoint::of_settings(args, &mechanisms, &point));
     let points: Vec<SweepPoint> = points.collect::<Result<_, _>>()?;
     let sources = input_sources(args.traces.iter(), &args.run, &config)?;
     let desk = AblationContext {
@@ -71,7 +75,7 @@ fn config_and_persistence_of_subset(
     point_settings: &[String],
 ) -> Result<(Config, Option<DesignAndPartsPersistence>), Failure> {
     let settings = [point_settings, &[mechanisms.subset_setting(subset)]].concat();
-    let mut config = config_with_settings(&args.run, &settings)?;
+    let mut config = config_with_settings(&args.run.configuration, &settings)?;
     let persistence = config.keep_persistence_of_design(&args.design);
     Ok((config, persistence))
 }
@@ -117,7 +121,7 @@ impl SweepPoint {
         let settings = point_settings.join(" ").replace('"', "");
         Ok(Self {
             settings,
-            base_config: config_with_settings(&args.run, point_settings)?,
+            base_config: config_with_settings(&args.run.configuration, point_settings)?,
             configs,
             subset_names: names,
             config_index_of_subset: of_subset,

@@ -46,7 +46,8 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     let outputs = Outputs::of_run_args(&args.run, args.trace.iter())?;
     let [json, csv, parquet, report] = outputs_by_option(&args.run.results);
     refuse_outputs_named_twice([json, csv, parquet, report, ("--curves", args.curves.as_deref())])?;
-    let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
+    let inputs: Vec<&Path> =
+        args.trace.iter().chain(&args.run.configuration.config).map(PathBuf::as_path).collect();
     let overwrite = OverwriteRule { input_paths: &inputs, force: args.run.results.report.force };
     let curves =
         args.curves.as_deref().map(|path| TableOutput::by_file_ending(path, &overwrite)).transpose()?;
@@ -58,7 +59,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     refuse_listed_twice("--designs", &args.designs)?;
     let levelings: Vec<&str> = args.compared_levelings().into_iter().map(Leveling::name).collect();
     refuse_listed_twice("--leveling", &levelings)?;
-    if args.run.sweep_points().len() > 1 {
+    if args.run.configuration.sweep_points().len() > 1 {
         return Err(Failure::of_usage(
             "life takes one value of --over-provisioning and one of --gc-policy: leave the other values out",
         ));
@@ -66,15 +67,15 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     if args.run.markdown {
         return Err(Failure::of_usage("life cannot print its table as Markdown: leave --markdown out"));
     }
-    let config = config_with_settings(&args.run, &[])?;
+    let config = config_with_settings(&args.run.configuration, &[])?;
     if let Some(sentence) = life::first_ignored_setting_sentence(&config) {
         return Err(Failure::of_usage(sentence));
     }
     args.refuse_settings_replaced_by_leveling()?;
     let reporter = ProgressReporter::new(args.run.quiet);
     let ignored_with = |leveling: Leveling| {
-        let config = config_with_settings(&args.run, &leveling.as_settings(0))?;
-        Ok(config.ignored_settings(&args.run.all_settings(), &args.designs))
+        let config = config_with_settings(&args.run.configuration, &leveling.as_settings(0))?;
+        Ok(config.ignored_settings(&args.run.configuration.all_settings(), &args.designs))
     };
     let ignored = args.compared_levelings().into_iter().map(ignored_with);
     refuse_settings_ignored_by_all(&ignored.collect::<Result<Vec<_>, Failure>>()?, &reporter)?;
@@ -89,7 +90,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
                 let mut settings = leveling.as_settings(plan.resolved_device().endurance_cycles);
                 settings.push(format!("replay.seed={seed}"));
                 settings.extend(setting_to_record_block_map(&args.run, &config, LIFE_BLOCK_CHART_CELLS));
-                let config = config_with_settings(&args.run, &settings)?;
+                let config = config_with_settings(&args.run.configuration, &settings)?;
                 let input = match life_input_source(args, &config)? {
                     InputSource::Generated(input) => input,
                     InputSource::Trace(..) => opened.input.clone(),
@@ -203,7 +204,7 @@ impl LifeArgs {
         let replaced = Leveling::None.as_settings(0);
         let keys_replaced: Vec<&str> =
             replaced.iter().filter_map(|setting| setting.split('=').next()).collect();
-        let settings = self.run.all_settings();
+        let settings = self.run.configuration.all_settings();
         let mut keys = settings.iter().filter_map(|setting| Some(setting.split('=').next()?.trim()));
         match keys.find(|key| keys_replaced.contains(key)) {
             None => Ok(()),

@@ -16,7 +16,7 @@ use wearwell_replay::replay::{MAX_TRACED_OPS_AND_REQUESTS, Plan, ReplayError, Ru
 use wearwell_replay::report::Comparison;
 use wearwell_replay::result_folder::{ResultFolder, StorableResult};
 
-use crate::args::{CompareArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs};
+use crate::args::{CompareArgs, ConfigArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs};
 use crate::data_output::TableOutput;
 use crate::input::TraceFile;
 use crate::jobs::run_concurrently;
@@ -54,13 +54,14 @@ impl PerfettoOutput {
     /// did not request one.
     fn from_args(args: &ReplayArgs) -> Result<Option<Self>, Failure> {
         let Some(path) = &args.perfetto else { return Ok(None) };
-        if args.run.sweep_points().len() > 1 {
+        if args.run.configuration.sweep_points().len() > 1 {
             return Err(Failure::of_usage(
                 "--perfetto writes the trace of one run, but the values of --over-provisioning and --gc-policy make \
                  several runs: give one value of each of these options",
             ));
         }
-        let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
+        let inputs: Vec<&Path> =
+            args.trace.iter().chain(&args.run.configuration.config).map(PathBuf::as_path).collect();
         let overwrite = OverwriteRule { input_paths: &inputs, force: args.run.results.report.force };
         let [json, csv, parquet, report] = outputs_by_option(&args.run.results);
         refuse_outputs_named_twice([json, csv, parquet, report, ("--perfetto", Some(path.as_path()))])?;
@@ -87,30 +88,19 @@ impl PerfettoOutput {
 }
 
 /// Executes the command `config`: prints the configuration that a run would use.
-pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
+pub(crate) fn show_config(args: &ConfigArgs) -> Result<Outcome, Failure> {
     if args.sweep_points().len() > 1 {
         return Err(Failure::of_usage(
             "config prints the configuration of one run, but the values of --over-provisioning and --gc-policy make \
              several: give one value of each of these options",
         ));
     }
-    if let Some(option) = args.first_option_outside_configuration() {
-        let message = format!(
-            "{option} has no effect on config, which reads no input, runs nothing and so has no results: leave it out"
-        );
-        return Err(Failure::of_usage(message));
-    }
-    print(&config_of_args(args)?.to_toml())?;
+    print(&config_with_settings(args, &[])?.to_toml())?;
     Ok(Outcome::Done)
 }
 
-/// Returns the configuration that the command line sets by file, options and settings.
-fn config_of_args(args: &RunArgs) -> Result<Config, Failure> {
-    config_with_settings(args, &[])
-}
-
 /// Returns the configuration of the command line, with additional settings that override it.
-pub(crate) fn config_with_settings(args: &RunArgs, settings: &[String]) -> Result<Config, Failure> {
+pub(crate) fn config_with_settings(args: &ConfigArgs, settings: &[String]) -> Result<Config, Failure> {
     let mut all = args.all_settings();
     all.extend_from_slice(settings);
     read_config(args.config.as_deref(), &all)
@@ -140,7 +130,7 @@ impl Outputs {
         args: &'a RunArgs,
         traces: impl Iterator<Item = &'a PathBuf>,
     ) -> Result<Self, Failure> {
-        let inputs: Vec<&Path> = traces.chain(&args.config).map(PathBuf::as_path).collect();
+        let inputs: Vec<&Path> = traces.chain(&args.configuration.config).map(PathBuf::as_path).collect();
         Self::of_result_args(&args.results, &inputs)
     }
 
@@ -230,8 +220,8 @@ pub(crate) fn refuse_equal_runs<'a>(
     let traces: Vec<String> = traces.map(|path| path.display().to_string()).collect();
     refuse_listed_twice("the command line", &traces)?;
     refuse_listed_twice("--designs", designs)?;
-    refuse_listed_twice("--over-provisioning", &args.over_provisioning)?;
-    refuse_listed_twice("--gc-policy", &args.gc_policy)
+    refuse_listed_twice("--over-provisioning", &args.configuration.over_provisioning)?;
+    refuse_listed_twice("--gc-policy", &args.configuration.gc_policy)
 }
 
 /// Refuses a value that an option of the command line lists twice.
@@ -310,13 +300,18 @@ fn run_designs_on_inputs<'a>(
     refuse_equal_runs(traces.clone(), designs, args)?;
     let mut outputs = Outputs::of_run_args(args, traces.clone())?;
     outputs.perfetto_uses_stdout = perfetto.is_some_and(|perfetto| perfetto.output.is_standard_output());
-    let config = config_of_args(args)?;
+    let config = config_with_settings(&args.configuration, &[])?;
     let variants: Vec<DesignVariant> = designs.iter().map(|text| DesignVariant::parse(text)).collect();
     let named: Vec<String> = variants.iter().map(|variant| variant.design.clone()).collect();
-    let points = args.sweep_points();
-    refuse_overridden_settings(args.all_settings().iter().chain(points.iter().flatten()), &variants)?;
+    let points = args.configuration.sweep_points();
+    refuse_overridden_settings(
+        args.configuration.all_settings().iter().chain(points.iter().flatten()),
+        &variants,
+    )?;
     let reporter = ProgressReporter::new(args.quiet);
-    refuse_ignored_settings(args, &named, &reporter, |point| config_with_settings(args, point))?;
+    refuse_ignored_settings(args, &named, &reporter, |point| {
+        config_with_settings(&args.configuration, point)
+    })?;
     let sources = input_sources(traces, args, &config)?;
     let recorded = setting_to_record_block_map(
         args,
@@ -324,7 +319,7 @@ fn run_designs_on_inputs<'a>(
         block_chart_cells_per_run(sources.len() * points.len() * variants.len()),
     );
     let configurations = Configurations::combine(&points, &variants, |settings| {
-        config_with_settings(args, &[recorded.as_slice(), settings].concat())
+        config_with_settings(&args.configuration, &[recorded.as_slice(), settings].concat())
     })?;
     let mut comparison = Comparison::of_runs(Vec::new());
     let check = UnusedOptionCheck::of_inputs(&sources, args, &reporter);
@@ -511,10 +506,11 @@ pub(crate) fn refuse_ignored_settings(
     config_of: impl Fn(&[String]) -> Result<Config, Failure>,
 ) -> Result<(), Failure> {
     let ignored_by = |point: Vec<String>| {
-        let settings = [args.all_settings(), point.clone()].concat();
+        let settings = [args.configuration.all_settings(), point.clone()].concat();
         Ok(config_of(&point)?.ignored_settings(&settings, designs))
     };
-    let ignored: Vec<_> = args.sweep_points().into_iter().map(ignored_by).collect::<Result<_, Failure>>()?;
+    let ignored: Vec<_> =
+        args.configuration.sweep_points().into_iter().map(ignored_by).collect::<Result<_, Failure>>()?;
     refuse_settings_ignored_by_all(&ignored, reporter)
 }
 

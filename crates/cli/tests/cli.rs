@@ -480,7 +480,7 @@ fn the_last_option_or_setting_of_a_key_on_the_command_line_counts() {
     for (option, value) in
         [("--csv", "-"), ("--workload", "uniform:pages=9"), ("--jobs", "2"), ("--format", "msr")]
     {
-        let refused = format!("{option} has no effect on config");
+        let refused = format!("unexpected argument '{option}'");
         assert_refused(EXIT_USAGE_ERROR, &["config", option, value], &[&refused]);
     }
     shown(&[several, one].concat(), "policy = \"fifo\"");

@@ -60,9 +60,9 @@ pub(crate) enum AssumedOpName {
 }
 
 impl InputArgs {
-    /// Returns the first option for reading a trace that was given. A stage (`--action`) that is the default counts as
-    /// not given.
-    pub(crate) fn first_trace_option(&self) -> Option<&'static str> {
+    /// Refuses options for reading a trace where the requests are generated. A stage (`--action`) that is the default
+    /// counts as not given.
+    pub(crate) fn refuse_trace_options_for_workload(&self) -> Result<(), crate::Failure> {
         let options = [
             ("--format", self.format.is_some()),
             ("--action", !matches!(self.action, BlockLayerStageName::D)),
@@ -73,14 +73,9 @@ impl InputArgs {
             ("--without-sidecars", self.without_sidecars),
             ("--columns", self.columns.is_some()),
         ];
-        options.into_iter().find(|&(_, is_given)| is_given).map(|(option, _)| option)
-    }
-
-    /// Refuses options for reading a trace where the requests are generated.
-    pub(crate) fn refuse_trace_options_for_workload(&self) -> Result<(), crate::Failure> {
-        match self.first_trace_option() {
+        match options.into_iter().find(|&(_, is_given)| is_given) {
             None => Ok(()),
-            Some(option) => Err(crate::Failure::of_usage(format!(
+            Some((option, _)) => Err(crate::Failure::of_usage(format!(
                 "{option} says how a trace is read, but the requests are generated: leave {option} out, or name a trace"
             ))),
         }

@@ -2,6 +2,7 @@
 //! configuration can be given with `--set section.key=value`. Frequent settings also have options of their own, which
 //! are short forms. `option_order.rs` keeps the order of both, because the last value of a setting counts.
 
+mod configuration;
 mod image;
 mod input;
 mod life;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::configuration::ConfigArgs;
 pub(crate) use self::image::{CopyArgs, CreateArgs, RepairArgs};
 pub(crate) use self::input::{InputArgs, TraceCommand};
 pub(crate) use self::life::LifeArgs;
@@ -164,7 +166,7 @@ pub(crate) enum Command {
     /// Explain workload and content-model specifications
     Workloads,
     /// Print the configuration that a run would use
-    Config(RunArgs),
+    Config(ConfigArgs),
     /// Print the JSON Schema of results, or of configurations
     Schema {
         /// Document that the printed schema describes

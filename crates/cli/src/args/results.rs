@@ -80,19 +80,6 @@ pub(crate) struct ResultArgs {
     pub(crate) report: ReportArgs,
 }
 
-impl ResultArgs {
-    /// Returns the first option that names an output file of results, if one was given.
-    pub(crate) fn first_output_option(&self) -> Option<&'static str> {
-        let files = [
-            ("--json", &self.json),
-            ("--csv", &self.csv),
-            ("--parquet", &self.parquet),
-            ("--report", &self.report.report_path),
-        ];
-        files.into_iter().find(|(_, path)| path.is_some()).map(|(option, _)| option)
-    }
-}
-
 /// Options of a result's report (HTML page), and whether existing files are replaced.
 #[derive(Args)]
 pub(crate) struct ReportArgs {

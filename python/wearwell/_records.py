@@ -1228,11 +1228,11 @@ class RunRecord(Section):
     version: str
     """Version of this software."""
     write_amplification: float
-    """Write amplification in pages: `programs / host_page_writes`. `BytesRecord::write_amplification` counts
-    bytes."""
+    """Write amplification in pages: `programs / host_page_writes`, or 0 without host page writes.
+    `BytesRecord::write_amplification` counts bytes."""
     write_reduction: float
-    """Share of host page writes that needed no page program for host data: `(writes - programs) / writes`.
-    Programs of garbage collection do not count."""
+    """Share of host page writes that needed no page program for host data: `(writes - programs) / writes`, or
+    0 without host page writes. Programs of garbage collection do not count."""
     writes_by_form: dict[str, int]
     """Host page writes by the form in which they were stored: `page` (whole), `unchanged` (not at all: the
     page had the content already), `recycled` (by reviving a dead page), `deduplicated` (mapped to a stored

@@ -63,8 +63,8 @@ pub struct RunRecord {
     /// content), `delta`, or `packed` (into a compressed chunk).
     #[serde(default)]
     pub writes_by_form: BTreeMap<String, u64>,
-    /// Share of host page writes that needed no page program for host data: `(writes - programs) / writes`. Programs of
-    /// garbage collection do not count.
+    /// Share of host page writes that needed no page program for host data: `(writes - programs) / writes`, or 0 without
+    /// host page writes. Programs of garbage collection do not count.
     pub write_reduction: f64,
     /// Page programs of all causes.
     pub programs: u64,
@@ -88,7 +88,8 @@ pub struct RunRecord {
     pub erases: u64,
     /// Block erases by cause; causes without any are absent.
     pub erases_by_cause: BTreeMap<String, u64>,
-    /// Write amplification in pages: `programs / host_page_writes`. [`BytesRecord::write_amplification`] counts bytes.
+    /// Write amplification in pages: `programs / host_page_writes`, or 0 without host page writes.
+    /// [`BytesRecord::write_amplification`] counts bytes.
     pub write_amplification: f64,
     /// How requests arrived in the run, and how many the drive answered.
     #[serde(default)]

@@ -905,6 +905,14 @@ fn an_input_larger_than_the_device_is_refused_before_it_runs() {
     assert!(fitted.notes.is_empty(), "generated addresses are never compacted");
 }
 
+/// Bug: a run that only read had a write reduction of 1, as if all writes had been saved.
+#[test]
+fn a_run_without_host_writes_saves_no_writes() {
+    let record = run_on_small_device(&[], "uniform:read=1,pages=10000,requests=100", "page-map");
+    assert_eq!((record.host_page_reads, record.host_page_writes), (100, 0));
+    assert_eq!((record.write_reduction, record.write_amplification), (0.0, 0.0));
+}
+
 // Devices.
 
 #[test]

@@ -348,8 +348,7 @@ impl Run<'_> {
             managed.add_to_record(&self.device, &mut record);
         }
         record.write_until_programmed_us = self.mean_write_to_program_us();
-        record.energy_uj_per_page =
-            self.energy_uj() / host_page_writes_at_least_one(self.device.ftl().stats());
+        record.energy_uj_per_page = per_host_page_write(self.energy_uj(), self.device.ftl().stats());
         record
     }
 
@@ -775,9 +774,9 @@ impl Run<'_> {
     }
 }
 
-/// Returns the number of host page writes as a divisor: at least 1.
-fn host_page_writes_at_least_one(stats: &Stats) -> f64 {
-    stats.host_page_writes.max(1) as f64
+/// Returns `total` divided by the number of host page writes; 0 without host page writes.
+fn per_host_page_write(total: f64, stats: &Stats) -> f64 {
+    if stats.host_page_writes == 0 { 0.0 } else { total / stats.host_page_writes as f64 }
 }
 
 /// Returns host page writes by the form in which they were stored (page, delta, packed and others); forms with a count
@@ -797,8 +796,8 @@ fn host_writes_by_stored_form(stats: &Stats) -> BTreeMap<String, u64> {
 
 /// Returns the share of host page writes that needed no program: `(n - m) / n`, where n counts the host's page writes
 /// and m the programs of host data, packed pages included, but not those of garbage collection (Recyclable SSD paper,
-/// section V-B).
+/// section V-B). Without host page writes nothing is saved.
 fn saved_host_write_share(stats: &Stats) -> f64 {
     let programs = stats.programs[Cause::Host as usize] + stats.programs[Cause::ContentMechanism as usize];
-    1.0 - programs as f64 / host_page_writes_at_least_one(stats)
+    if stats.host_page_writes == 0 { 0.0 } else { 1.0 - per_host_page_write(programs as f64, stats) }
 }

@@ -151,6 +151,13 @@ fn wrong_host_model_specifications_are_refused() {
     assert!(refused("sqlite-wall:entries=5").contains("did you mean `sqlite-wal`"));
     assert!(refused("unifrom:pages=5").contains("did you mean `uniform`"));
     assert!(refused("sqlite-wal:entires=5").contains("did you mean `entries`"));
+    assert!(refused("sqlite-wal:remap=off,mode=relocate").contains("it counts with remap=on only"));
+    assert!(refused("f2fs-clean:theta=0.5").contains("`theta=0.5` has no effect on f2fs-clean"));
+    assert!(refused("f2fs-clean:load=ycsb,append=8").contains("set load=fileserver"));
+    assert!(
+        Input::of_generator_spec("f2fs-clean:load=ycsb,append=4").is_ok(),
+        "the default, as records print it"
+    );
     for spec in [
         "sqlite-wal:order=backwards",
         "sqlite-wal:remap=yes",

@@ -295,6 +295,11 @@ impl F2fsClean {
         let theta = keys.number_of_key("theta", 0.0..=2.0)?;
         let serves_files =
             keys.is_first_of_two_words("load", ["fileserver", "ycsb"], "fileserver or ycsb")?;
+        if serves_files {
+            keys.refuse_without_effect("theta", "load=ycsb")?;
+        } else {
+            keys.refuse_without_effect("append", "load=fileserver")?;
+        }
         let filled = files * (mean + append + 1);
         if filled * 10 > segments * u64::from(BLOCKS_PER_SEGMENT) * 8 {
             return Err(SpecError::ConflictingKeys(format!(

@@ -3,6 +3,7 @@
 
 use std::ops::RangeInclusive;
 
+use super::host_model_spec_kind;
 use crate::workload::spec_grammar::{SpecError, SpecOptions};
 
 /// Reads the typed values of a host model's specification in which all keys are present.
@@ -58,6 +59,22 @@ impl<'a> SpecValues<'a> {
             value if value == second => Ok(false),
             value => Err(SpecError::BadValue { key, value: value.into(), expected }),
         }
+    }
+
+    /// Refuses a value of `key` that is not the default, because it would have no effect: the key counts only if the key
+    /// and value `needed` are given, such as `load=ycsb`.
+    pub(super) fn refuse_without_effect(&self, key: &'static str, needed: &str) -> Result<(), SpecError> {
+        let kind = host_model_spec_kind(self.options.kind_name);
+        let default = kind.keys.iter().find(|known| known.name == key).map(|known| known.default);
+        let value = self.options.text_value(key);
+        if value == default {
+            return Ok(());
+        }
+        Err(SpecError::ConflictingKeys(format!(
+            "`{key}={}` has no effect on {}: it counts with {needed} only: leave it out, or set {needed}",
+            value.expect(COMPLETE_SPEC_MESSAGE),
+            kind.name
+        )))
     }
 
     /// Returns whether the value of `key` is `on`; the only other value is `off`.

@@ -251,6 +251,10 @@ impl SqliteWal {
         let is_random =
             keys.is_first_of_two_words("order", ["random", "sequential"], "random or sequential")?;
         let relocates = keys.is_first_of_two_words("mode", ["relocate", "copy"], "copy or relocate")?;
+        let remaps = keys.is_key_on("remap")?;
+        if !remaps {
+            keys.refuse_without_effect("mode", "remap=on")?;
+        }
         let entries = keys.integer_of_key("entries", 1..=100_000_000)?;
         let batch = keys.integer_of_key("batch", 1..=10_000)?;
         let checkpoint_frames = keys.integer_of_key("checkpoint", 1..=1_000_000)?;
@@ -277,7 +281,7 @@ impl SqliteWal {
             values_to_write: entries,
             rows_per_transaction: batch,
             frames_per_checkpoint: checkpoint_frames,
-            copy_method: if keys.is_key_on("remap")? { CopyMethod::Remapped } else { CopyMethod::Written },
+            copy_method: if remaps { CopyMethod::Remapped } else { CopyMethod::Written },
             remap_mode: if relocates { RemapMode::Relocate } else { RemapMode::Copy },
             rows_written: 0,
             database,

@@ -10,7 +10,7 @@ use wearwell_replay::life::{self, Leveling, LifeEndReason, LifeRecord, Lives};
 use wearwell_replay::replay::Plan;
 use wearwell_replay::result_folder::ResultFolder;
 
-use crate::args::LifeArgs;
+use crate::args::{LifeArgs, key_of_setting};
 use crate::data_output::TableOutput;
 use crate::jobs::run_concurrently;
 use crate::output::{OverwriteRule, print};
@@ -202,11 +202,9 @@ impl LifeArgs {
             return Ok(());
         }
         let replaced = Leveling::None.as_settings(0);
-        let keys_replaced: Vec<&str> =
-            replaced.iter().filter_map(|setting| setting.split('=').next()).collect();
+        let is_replaced = |key: &&str| replaced.iter().any(|setting| key_of_setting(setting) == *key);
         let settings = self.run.configuration.all_settings();
-        let mut keys = settings.iter().filter_map(|setting| Some(setting.split('=').next()?.trim()));
-        match keys.find(|key| keys_replaced.contains(key)) {
+        match settings.iter().map(|setting| key_of_setting(setting)).find(is_replaced) {
             None => Ok(()),
             Some(key) => Err(Failure::of_usage(format!(
                 "{key} has no effect, because --leveling chooses the wear leveling: leave out one of the two"

@@ -16,7 +16,7 @@ use wearwell_replay::replay::{MAX_TRACED_OPS_AND_REQUESTS, Plan, ReplayError, Ru
 use wearwell_replay::report::Comparison;
 use wearwell_replay::result_folder::{ResultFolder, StorableResult};
 
-use crate::args::{CompareArgs, ConfigArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs};
+use crate::args::{CompareArgs, ConfigArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs, key_of_setting};
 use crate::data_output::TableOutput;
 use crate::input::TraceFile;
 use crate::jobs::run_concurrently;
@@ -482,11 +482,9 @@ pub(crate) fn refuse_overridden_settings<'a>(
     settings: impl IntoIterator<Item = &'a String>,
     variants: &[DesignVariant],
 ) -> Result<(), Failure> {
-    let key_of = |setting: &'a str| setting.split('=').next().unwrap_or_default().trim();
-    let is_set_by = |variant: &DesignVariant, key: &str| {
-        variant.settings.iter().any(|own| own.split('=').next().unwrap_or_default().trim() == key)
-    };
-    let mut keys = settings.into_iter().map(|setting| key_of(setting));
+    let is_set_by =
+        |variant: &DesignVariant, key: &str| variant.settings.iter().any(|own| key_of_setting(own) == key);
+    let mut keys = settings.into_iter().map(|setting| key_of_setting(setting));
     match keys.find(|key| variants.iter().all(|variant| is_set_by(variant, key))) {
         None => Ok(()),
         Some(key) => Err(Failure::of_usage(format!(

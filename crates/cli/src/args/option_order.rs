@@ -38,8 +38,7 @@ impl OptionOrder {
     /// `--set`.
     pub(crate) fn is_replaced_by_setting(&self, option: &str, key: &str, set: &[String]) -> bool {
         self.positions_of_set_option().zip(set).any(|(position, setting)| {
-            let key_of_setting = setting.split('=').next().unwrap_or_default().trim();
-            key_of_setting == key && position > self.last_position(option)
+            key_of_setting(setting) == key && position > self.last_position(option)
         })
     }
 
@@ -52,6 +51,11 @@ impl OptionOrder {
     fn positions_of_set_option(&self) -> impl Iterator<Item = usize> {
         self.0.get(ID_OF_OPTION_SET).into_iter().flatten().copied()
     }
+}
+
+/// Returns the key of a setting `key=value`.
+pub(crate) fn key_of_setting(setting: &str) -> &str {
+    setting.split('=').next().unwrap_or_default().trim()
 }
 
 impl FromArgMatches for OptionOrder {

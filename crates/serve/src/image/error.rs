@@ -140,6 +140,11 @@ pub enum ImageError {
 }
 
 impl ImageError {
+    /// Returns the error of an image that is damaged where not even a rescue can read it; `finding` says what is wrong.
+    pub(super) fn beyond_repair(finding: impl Into<String>) -> Self {
+        Self::Damaged { findings: vec![finding.into()], may_be_rescued: false }
+    }
+
     /// Returns the error message with the path of the image, which the messages of some errors do not contain.
     pub fn message_about(&self, directory: &Path) -> String {
         match self {

@@ -596,7 +596,7 @@ fn require_plausible_nvram(image_header: &ImageHeader, config: &Config) -> Resul
         image_header.nvram_words,
         needed_bytes / 8
     );
-    Err(ImageError::Damaged { findings: vec![finding], may_be_rescued: false })
+    Err(ImageError::beyond_repair(finding))
 }
 
 /// Reads the image header from one of its two copies that is whole, and repairs the other. Returns the header and the
@@ -611,52 +611,18 @@ fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), I
         return Err(ImageError::UnsupportedVersion { image_version: 1, known_version: FORMAT_VERSION });
     }
     let found = [ImageHeader::decode(&home), ImageHeader::decode(&mirror)];
-    let image_header = match &found {
-        // The header of another image is whole, too, but has another salt.
-        [Ok(home), Ok(mirror)] if home != mirror && !do_image_files_match_header(backing, home) => {
-            mirror.clone()
-        }
-        [Ok(home), Ok(mirror)] if home == mirror && !do_image_files_match_header(backing, home) => {
-            return Err(ImageError::Damaged {
-                findings: vec![
-                    "the superblock and its copy in `mirror` must be of this image, but no record in the files \
-                     `session`, `nvram` and `flash` belongs to them: put the superblock and the mirror of this image \
-                     back"
-                        .into(),
-                ],
-                may_be_rescued: false,
-            });
-        }
-        [Err(_), Ok(mirror)] if !do_image_files_match_header(backing, mirror) => {
-            return Err(ImageError::Damaged {
-                findings: vec![
-                    "the superblock or its copy in `mirror` must be intact and of this image, but the superblock is \
-                     damaged, and the copy is of another image".into(),
-                ],
-                may_be_rescued: false,
-            });
-        }
-        [Ok(image_header), _] | [Err(_), Ok(image_header)] => image_header.clone(),
-        [Err(ImageHeaderError::Version(found)), _] => {
-            return Err(ImageError::UnsupportedVersion {
-                image_version: *found,
-                known_version: FORMAT_VERSION,
-            });
-        }
+    let image_header = match choose_image_header(backing, &found)? {
+        Some(image_header) => image_header.clone(),
         // An interrupted creation or copy.
-        [Err(_), Err(_)]
-            if ImageHeader::is_incomplete(&home, home.len() as u64)
-                && !begins_with_image_header_copy(&mirror) =>
+        None if ImageHeader::is_incomplete(&home, home.len() as u64)
+            && !begins_with_image_header_copy(&mirror) =>
         {
             return Err(ImageError::Unfinished);
         }
-        [Err(_), Err(_)] => {
-            return Err(ImageError::Damaged {
-                findings: vec![
-                    "one of the two copies of the superblock must be intact, but both are damaged".into(),
-                ],
-                may_be_rescued: false,
-            });
+        None => {
+            return Err(ImageError::beyond_repair(
+                "one of the two copies of the superblock must be intact, but both are damaged",
+            ));
         }
     };
     let (bytes, layout) = (image_header.encode(), Layout::new(&image_header));
@@ -668,6 +634,35 @@ fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), I
         }
     }
     Ok((image_header, repaired))
+}
+
+/// Chooses the image header from its copies in the files `superblock` and `mirror`; `None` if both are damaged. A copy
+/// that is whole may have come from another image, which has another salt. An intact superblock whose mirror is damaged
+/// is taken as it is.
+fn choose_image_header<'a>(
+    backing: &impl Backing,
+    copies: &'a [Result<ImageHeader, ImageHeaderError>; 2],
+) -> Result<Option<&'a ImageHeader>, ImageError> {
+    let is_of_this_image = |image_header: &ImageHeader| do_image_files_match_header(backing, image_header);
+    match copies {
+        [Ok(home), Ok(mirror)] if home == mirror && !is_of_this_image(home) => {
+            Err(ImageError::beyond_repair(
+                "the superblock and its copy in `mirror` must be of this image, but no record in the files `session`, \
+                 `nvram` and `flash` belongs to them: put the superblock and the mirror of this image back",
+            ))
+        }
+        [Ok(home), Ok(mirror)] if home != mirror && !is_of_this_image(home) => Ok(Some(mirror)),
+        [Ok(home), _] => Ok(Some(home)),
+        [Err(_), Ok(mirror)] if is_of_this_image(mirror) => Ok(Some(mirror)),
+        [Err(_), Ok(_)] => Err(ImageError::beyond_repair(
+            "the superblock or its copy in `mirror` must be intact and of this image, but the superblock is damaged, \
+             and the copy is of another image",
+        )),
+        [Err(ImageHeaderError::Version(found)), Err(_)] => {
+            Err(ImageError::UnsupportedVersion { image_version: *found, known_version: FORMAT_VERSION })
+        }
+        [Err(_), Err(_)] => Ok(None),
+    }
 }
 
 /// Whether an image header belongs to this image. This is so if the checksum of a record outside the files `superblock`
@@ -761,5 +756,5 @@ fn foreign_mirror_error(backing: &impl Backing) -> ImageError {
         ImageFile::Mirror.name(),
         backing.path_for_messages(ImageFile::Mirror),
     );
-    ImageError::Damaged { findings: vec![finding], may_be_rescued: false }
+    ImageError::beyond_repair(finding)
 }

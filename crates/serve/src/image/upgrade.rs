@@ -91,10 +91,9 @@ fn read_image_header(backing: &impl Backing) -> Result<ImageHeader, ImageError> 
         ImageHeaderError::Version(image_version) => {
             ImageError::UnsupportedVersion { image_version, known_version: FORMAT_VERSION }
         }
-        ImageHeaderError::Magic | ImageHeaderError::Damaged => ImageError::Damaged {
-            findings: vec!["the superblock of the image must be intact, but is damaged".into()],
-            may_be_rescued: false,
-        },
+        ImageHeaderError::Magic | ImageHeaderError::Damaged => {
+            ImageError::beyond_repair("the superblock of the image must be intact, but is damaged")
+        }
     })
 }
 

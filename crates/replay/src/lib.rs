@@ -14,6 +14,7 @@ pub mod input;
 pub mod json;
 pub mod life;
 mod lifetime;
+mod notes;
 mod perfetto;
 pub mod precondition;
 pub mod process;

@@ -10,6 +10,7 @@ use wearwell::operation::Cause;
 use wearwell_config::{Arrival, Precondition};
 
 use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
+use crate::notes::distinct_notes;
 use crate::record::{Latency, RunRecord, SeriesPoint};
 
 /// Version of the JSON form of [`Comparison`]. Added fields keep the version; a field that is removed or changes its
@@ -1017,25 +1018,6 @@ fn initial_state_sentence(run: &RunRecord) -> &'static str {
         }
         Precondition::Aged => "the drive was aged before the first measured request",
     }
-}
-
-/// Beginning of the note on a run in which requests came faster than the drive could answer them.
-pub(crate) const OVERLOAD_NOTE_START: &str = "overload";
-
-/// Returns the notes of all runs, each once. Among several runs, the note on an overload begins with the label of the
-/// run, because only some of the designs may be overloaded.
-pub(crate) fn distinct_notes(labelled: &[(String, &RunRecord)]) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
-    for (label, run) in labelled {
-        for note in &run.notes {
-            let is_of_design = labelled.len() > 1 && note.starts_with(OVERLOAD_NOTE_START);
-            let note = if is_of_design { format!("{label}: {note}") } else { note.clone() };
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
-        }
-    }
-    notes
 }
 
 /// Returns the lines below a table of runs: steadiness and notes of the runs, and why figures are incomplete.

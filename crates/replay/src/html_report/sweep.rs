@@ -3,8 +3,9 @@
 use super::HtmlReport;
 use super::markup::{charts_element_of_runs, html_element, html_heading, html_notes_list, html_table};
 use super::runs::{NOTES_TITLE, distinct_values, join_up_to_three, run_details_html};
+use crate::notes::distinct_notes;
 use crate::record::RunRecord;
-use crate::report::{distinct_notes, labelled_runs};
+use crate::report::labelled_runs;
 use crate::sweep::SweepResults;
 
 impl HtmlReport for SweepResults {

@@ -14,11 +14,12 @@ use wearwell_trace::PAGE_BYTES;
 use super::{EarlyEndReason, ReplayError, Run, part_figures};
 use crate::input::InputReader;
 use crate::lifetime::{self, LifetimeManagement};
+use crate::notes::OVERLOAD_NOTE_START;
 use crate::record::{
     BytesRecord, DeviceRecord, Latency, LatencyRecord, LayoutRecord, LifetimeRecord, RecoveryOpTimes,
     RecoveryRecord, RunRecord, SeriesPoint, ServiceRecord, TimeRecord, TraceRecord,
 };
-use crate::report::{OVERLOAD_NOTE_START, with_thousands_separators};
+use crate::report::with_thousands_separators;
 use crate::steadiness::Steadiness;
 use crate::timeline::{Timeline, TimelineRecorder};
 

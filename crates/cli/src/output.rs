@@ -11,6 +11,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
+use wearwell_replay::atomic_file::create_file_beside;
+
 use crate::Failure;
 
 /// Rule that decides which existing files the result of a command may replace.
@@ -56,7 +58,8 @@ pub(crate) fn file_of_output(path: &Path) -> PathBuf {
 
 /// Prints a text to standard output.
 ///
-/// # Errors Standard output cannot be written. A pipe that its reader closed is no error.
+/// # Errors
+/// Standard output cannot be written. A pipe that its reader closed is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_bytes(text.as_bytes())
 }
@@ -130,11 +133,10 @@ impl OutputDestination {
             }
             Err(_) => OutputTarget::RegularFile(resolved),
         };
-        let output = Self { user_path: name, target };
-        if let Some(partial) = output.temporary_path() {
-            File::create(&partial).and_then(|_| fs::remove_file(&partial)).map_err(describe)?;
+        if let OutputTarget::RegularFile(path) = &target {
+            create_file_beside(path).map_err(describe)?;
         }
-        Ok(output)
+        Ok(Self { user_path: name, target })
     }
 
     /// Returns whether the output is standard output, so that the command must not print a table there.
@@ -163,48 +165,32 @@ impl OutputDestination {
         if self.is_standard_output() {
             return print_bytes(bytes);
         }
-        self.write_with(|path| {
-            let describe = |error: io::Error| Failure::of_output(&self.user_path, &error);
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(describe)?;
-            file.write_all(bytes).map_err(describe)
+        self.write_with(|mut file| {
+            file.write_all(bytes).map_err(|error| Failure::of_output(&self.user_path, &error))
         })
     }
 
-    /// Calls `write` with the path at which it has to create the result. For a regular file this is a temporary path
-    /// next to it, which replaces the file if `write` succeeds and is removed if it fails.
+    /// Calls `write` with the file, opened for writing, that takes the result. For a regular file this is a temporary
+    /// file next to it, which replaces it if `write` succeeds and is removed if it fails.
     ///
     /// # Errors
-    /// Those of `write`, and of the replacement.
+    /// Those of `write`; the file cannot be opened, or replaced.
     ///
     /// # Panics
-    /// On standard output, which has no path.
-    pub(crate) fn write_with<T>(
-        &self,
-        write: impl FnOnce(&Path) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        match (&self.target, self.temporary_path()) {
-            (OutputTarget::RegularFile(path), Some(partial)) => {
-                let written = write(&partial).and_then(|result| {
-                    let replaced = fs::rename(&partial, path);
-                    replaced.map(|()| result).map_err(|error| Failure::of_output(&self.user_path, &error))
-                });
-                if written.is_err() {
-                    let _ = fs::remove_file(&partial);
-                }
-                written
+    /// On standard output.
+    pub(crate) fn write_with<T>(&self, write: impl FnOnce(File) -> Result<T, Failure>) -> Result<T, Failure> {
+        let describe = |error: io::Error| Failure::of_output(&self.user_path, &error);
+        match &self.target {
+            OutputTarget::RegularFile(path) => {
+                let partial = create_file_beside(path).map_err(describe)?;
+                let result = write(partial.reopen().map_err(describe)?)?;
+                partial.persist(path).map_err(|refused| describe(refused.error))?;
+                Ok(result)
             }
-            (OutputTarget::SpecialFile, _) => write(&self.user_path),
-            _ => unreachable!("standard output has no path"),
+            OutputTarget::SpecialFile => {
+                write(OpenOptions::new().write(true).open(&self.user_path).map_err(describe)?)
+            }
+            OutputTarget::StandardOutput => unreachable!("the caller writes to standard output itself"),
         }
-    }
-
-    /// Returns the path of the temporary file that replaces the output when it is complete; `None` unless the output is
-    /// a regular file.
-    fn temporary_path(&self) -> Option<PathBuf> {
-        let OutputTarget::RegularFile(path) = &self.target else { return None };
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        Some(partial.into())
     }
 }

@@ -194,14 +194,20 @@ fn convert_trace(
     }
     let options = OpenOptions { reads_payloads: false, ..input.open_options()? };
     let file = TraceFile::open_repeatable(from, &options, None, || false)?;
-    output.write_with(|to| convert_into(&file, to, is_csv, provenance))
+    output.write_with(|out| convert_into(&file, out, to, is_csv, provenance))
 }
 
-/// Converts a trace into the file `to`, as CSV or in the native format, and prints the number of requests.
-fn convert_into(from: &TraceFile, to: &Path, is_csv: bool, provenance: &str) -> Result<Outcome, Failure> {
+/// Converts a trace into the file `out`, as CSV or in the native format, and prints the number of requests. `to` is the
+/// path of the output as the user wrote it, for messages.
+fn convert_into(
+    from: &TraceFile,
+    out: File,
+    to: &Path,
+    is_csv: bool,
+    provenance: &str,
+) -> Result<Outcome, Failure> {
     let mut reader =
         wearwell_trace::open(&from.path, &from.options).map_err(|error| Failure::of_trace(&error))?;
-    let out = File::create(to).map_err(|error| Failure::of_output(to, &error))?;
     let out = BufWriter::new(out);
     let of_copy = |error: TraceError| match error {
         TraceError::Write(error) => Failure::of_output(to, &error),

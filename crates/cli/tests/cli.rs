@@ -846,6 +846,20 @@ fn an_existing_output_file_is_overwritten_only_with_force() {
 
 /// Regression: a recording to a new file `run.ops` truncated an existing `run.pages`, its second file, without a
 /// message.
+/// Bug: the new content was first written to the path of the output with `.partial` after it, over a file of that name
+/// that the user had, even if it was the input.
+#[test]
+fn a_file_named_as_the_output_with_another_ending_keeps_its_content() {
+    let fixture = Fixture::new(100);
+    let (output, input) = (fixture.path("t.wwt"), fixture.path("t.wwt.partial"));
+    run_expecting_exit_status(EXIT_DONE, &["trace", "convert", &fixture.path("trace.csv"), &output]);
+    fs::rename(&output, &input).unwrap();
+    let (before, names) = (fs::read(&input).unwrap(), fs::read_dir(fixture.folder.path()).unwrap().count());
+    run_expecting_exit_status(EXIT_DONE, &["trace", "convert", &input, &output]);
+    assert!(fs::read(&input).unwrap() == before && fs::read(&output).unwrap() == before);
+    assert_eq!(fs::read_dir(fixture.folder.path()).unwrap().count(), names + 1, "no temporary file is left");
+}
+
 #[test]
 fn an_existing_page_file_of_a_recording_is_overwritten_only_with_force() {
     let fixture = Fixture::new(100);

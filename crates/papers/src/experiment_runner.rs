@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use wearwell_replay::atomic_file::write_file_atomically;
 use wearwell_replay::replay::Progress;
 
 use super::experiment::{self, Experiment, ExperimentConditions, ExperimentRecord, ExperimentSize};
@@ -143,7 +144,7 @@ pub fn run_experiment_jobs(
         let place = |name: &str| wanted_jobs.iter().position(|job| job.experiment.name == name);
         results.experiments.sort_by_key(|record| place(&record.name));
         results.evaluate_all_rows(paper, quick.as_ref());
-        write_file_atomically(&options.result_folder.join("results.json"), &results.to_json())
+        write_file_atomically(&options.result_folder.join("results.json"), results.to_json())
     };
     results.partial =
         !run_concurrently(&to_do, options.max_parallel_experiments, &mut results, observer, &mut write)?;
@@ -362,8 +363,8 @@ pub fn write_result_pages(results: &PaperResults, paper: Paper, folder: &Path) -
     for figure in &drawn {
         write_file_atomically(&folder.join("figures").join(figure.file_name()), &figure.svg)?;
     }
-    write_file_atomically(&folder.join("RESULTS.md"), &render::results_markdown(&targets, results, &drawn))?;
-    write_file_atomically(&folder.join("RESULTS.html"), &render::results_html(&targets, results, &drawn))
+    write_file_atomically(&folder.join("RESULTS.md"), render::results_markdown(&targets, results, &drawn))?;
+    write_file_atomically(&folder.join("RESULTS.html"), render::results_html(&targets, results, &drawn))
 }
 
 /// Computes values and verdicts of the results in a folder again and writes the pages and figures.
@@ -374,14 +375,7 @@ pub fn reevaluate_stored_results(paper: Paper, folder: &Path) -> std::io::Result
     let text = std::fs::read_to_string(folder.join("results.json"))?;
     let mut results = PaperResults::from_json(&text)?;
     results.evaluate_all_rows(paper, quick_results_to_compare_with(paper, results.size, folder).as_ref());
-    write_file_atomically(&folder.join("results.json"), &results.to_json())?;
+    write_file_atomically(&folder.join("results.json"), results.to_json())?;
     write_result_pages(&results, paper, folder)?;
     Ok(results)
-}
-
-/// Writes a file so that a concurrent reader sees either the old or the new content as a whole.
-fn write_file_atomically(path: &Path, text: &str) -> std::io::Result<()> {
-    let partial = path.with_extension("partial");
-    std::fs::write(&partial, text)?;
-    std::fs::rename(&partial, path)
 }

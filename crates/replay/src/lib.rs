@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ablate;
+pub mod atomic_file;
 pub mod code_digest;
 pub mod content_model;
 pub mod data_table;

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::atomic_file::write_file_atomically;
 use crate::json::{FromJson, ToJson};
 use crate::life::{LifeEndReason, LifeRecord};
 use crate::record::RunRecord;
@@ -99,9 +100,7 @@ impl<T: StorableResult> ResultFolder<T> {
         }
         let json = result.to_pretty_json();
         let fields = json.strip_prefix("{\n").expect("a result is an object with fields");
-        let (path, text) = (self.result_path(key), format!("{{\n  \"result_key\": \"{key}\",\n{fields}"));
-        let partial = path.with_extension("partial");
-        std::fs::write(&partial, text)?;
-        std::fs::rename(&partial, &path)
+        let text = format!("{{\n  \"result_key\": \"{key}\",\n{fields}");
+        write_file_atomically(&self.result_path(key), text)
     }
 }

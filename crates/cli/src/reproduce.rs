@@ -13,6 +13,7 @@ use wearwell_papers::{
     ExperimentObserver, ExperimentRunOptions, ExperimentSize, OriginalTraces, Paper, PaperResults,
     experiment_runner,
 };
+use wearwell_replay::atomic_file::{create_file_beside, write_file_atomically};
 use wearwell_replay::replay::Progress;
 
 use crate::args::ReproduceArgs;
@@ -27,6 +28,8 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
         name => vec![name.parse().map_err(Failure::of_usage)?],
     };
     let out = results_folder(args);
+    let summary =
+        args.summary.as_deref().map(|path| SummaryDocument::new(args, path, &papers)).transpose()?;
     let reporter = ProgressReporter::new(args.quiet);
     for paper in papers {
         let folder = out.join(paper.name());
@@ -37,8 +40,8 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
             return Ok(Outcome::Partial);
         }
     }
-    if let Some(document) = &args.summary {
-        write_summary_of_all_papers(args, document)?;
+    if let Some(summary) = summary {
+        summary.write()?;
     }
     Ok(Outcome::Done)
 }
@@ -103,30 +106,77 @@ fn run_experiments(
     Ok(!results.partial)
 }
 
-/// Writes the summary of all papers into a document, from the quick records in `papers` and the full ones in
-/// `papers/full`.
-fn write_summary_of_all_papers(args: &ReproduceArgs, document: &Path) -> Result<(), Failure> {
-    let out = results_folder(args);
-    let papers = if args.full { out.parent().unwrap_or(Path::new("")).to_owned() } else { out };
-    let records: Result<Vec<PaperQuickAndFullResults>, Failure> =
-        Paper::ALL.into_iter().map(|paper| stored_results(paper, &papers)).collect();
-    let text = std::fs::read_to_string(document).map_err(|error| file_failure(document, &error))?;
-    let text = summary::update_summary_in_document(&text, &records?)
-        .map_err(|error| file_failure(document, &error))?;
-    std::fs::write(document, text).map_err(|error| file_failure(document, &error))
+/// The document into which the summary of all papers is written (`--summary`).
+struct SummaryDocument<'a> {
+    /// Path of the document.
+    path: &'a Path,
+    /// Folder with the quick results of all papers, one folder each, and the full ones in the folder `full`.
+    results_folder: PathBuf,
 }
 
-/// Reads the stored quick results of a paper, and its full-size results if there are any.
+impl<'a> SummaryDocument<'a> {
+    /// Checks that a summary can be written after `papers_to_run`, whose experiments may take hours.
+    ///
+    /// # Errors
+    /// The document cannot be read or replaced, or has no marks for the summary; `--out` does not say where the quick
+    /// results are; those of a paper that is not run are missing.
+    fn new(args: &ReproduceArgs, path: &'a Path, papers_to_run: &[Paper]) -> Result<Self, Failure> {
+        let summary = Self { path, results_folder: folder_of_quick_results(args)? };
+        summary.updated_text(&[])?;
+        create_file_beside(path).map_err(|error| file_failure(path, &error))?;
+        for paper in Paper::ALL.into_iter().filter(|paper| args.full || !papers_to_run.contains(paper)) {
+            stored_results_in(&summary.results_folder.join(paper.name()))?;
+        }
+        Ok(summary)
+    }
+
+    /// Writes the summary into the document.
+    fn write(&self) -> Result<(), Failure> {
+        let records: Result<Vec<PaperQuickAndFullResults>, Failure> =
+            Paper::ALL.into_iter().map(|paper| stored_results(paper, &self.results_folder)).collect();
+        let text = self.updated_text(&records?)?;
+        write_file_atomically(self.path, text).map_err(|error| file_failure(self.path, &error))
+    }
+
+    /// Returns the text of the document with a summary of these results.
+    fn updated_text(&self, results: &[PaperQuickAndFullResults]) -> Result<String, Failure> {
+        let text = std::fs::read_to_string(self.path).map_err(|error| file_failure(self.path, &error))?;
+        summary::update_summary_in_document(&text, results).map_err(|error| file_failure(self.path, &error))
+    }
+}
+
+/// Returns the folder that holds the quick results of all papers, for a summary.
+///
+/// # Errors
+/// The command writes full-size results into a folder that is not named `full`, from which that folder does not follow.
+fn folder_of_quick_results(args: &ReproduceArgs) -> Result<PathBuf, Failure> {
+    let out = results_folder(args);
+    if !args.full {
+        return Ok(out);
+    }
+    match out.parent() {
+        Some(folder) if out.ends_with("full") => Ok(folder.to_owned()),
+        _ => Err(Failure::of_usage(format!(
+            "--summary needs the quick results as well, and expects the folder of the full-size ones in theirs, under \
+             the name `full`; but --out is {}: let it end in `/full`, or leave --summary out",
+            out.display()
+        ))),
+    }
+}
+
+/// Reads the stored quick results of a paper in the folder of all papers, and its full-size results if there are any.
 fn stored_results(paper: Paper, papers: &Path) -> Result<PaperQuickAndFullResults, Failure> {
-    let read = |folder: PathBuf| {
-        let path = folder.join("results.json");
-        let described = |error| stored_results_failure(&path, &error);
-        let text = std::fs::read_to_string(&path).map_err(described)?;
-        PaperResults::from_json(&text).map_err(|error| described(error.into()))
-    };
     let full = papers.join("full").join(paper.name());
-    let of_full = if full.exists() { Some(read(full)?) } else { None };
-    Ok((paper, read(papers.join(paper.name()))?, of_full))
+    let of_full = if full.exists() { Some(stored_results_in(&full)?) } else { None };
+    Ok((paper, stored_results_in(&papers.join(paper.name()))?, of_full))
+}
+
+/// Reads the results of a paper that are stored in this folder.
+fn stored_results_in(folder: &Path) -> Result<PaperResults, Failure> {
+    let path = folder.join("results.json");
+    let described = |error| stored_results_failure(&path, &error);
+    let text = std::fs::read_to_string(&path).map_err(described)?;
+    PaperResults::from_json(&text).map_err(|error| described(error.into()))
 }
 
 /// Finds the original traces in the folder of `--traces`; none without the option.

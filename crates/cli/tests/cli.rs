@@ -1564,6 +1564,26 @@ fn reproduce_refuses_unknown_papers_and_contradicting_options() {
     assert_refused(EXIT_USAGE_ERROR, &["reproduce", "il", "--out", out, "--jobs", "0"], &["--jobs"]);
 }
 
+/// Bug: whether the summary of all papers can be written was seen only after the experiments, which may take hours.
+#[test]
+fn reproduce_refuses_a_summary_that_it_could_not_write_before_it_runs_experiments() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (document, marked, results) = (path("d.md"), path("marked.md"), path("results"));
+    let refused = |out: &[&str], parts: &[&str]| {
+        assert_refused(EXIT_USAGE_ERROR, &[&["reproduce", "gk", "--out", &results][..], out].concat(), parts);
+        assert!(!Path::new(&results).exists(), "{out:?} ran experiments");
+    };
+    refused(&["--summary", &document], &["d.md", "No such file"]);
+    fs::write(&document, "no marks").unwrap();
+    refused(&["--summary", &document], &["d.md", "has no line"]);
+    let marks =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproduce.md")).unwrap();
+    fs::write(&marked, marks).unwrap();
+    refused(&["--summary", &marked], &["results.json", "first run the experiments"]);
+    refused(&["--summary", &marked, "--full"], &["--summary", "`full`", "--out"]);
+}
+
 #[test]
 fn reproduce_renders_the_pages_of_a_stored_record_again() {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/il");

@@ -5,8 +5,12 @@
 //! what compression saves: incompressible data also gets three of four answers at once. Here the buffered pages are
 //! charged the response time of the write that completed their chunk. The time until that write arrived is not counted,
 //! because it depends on the host.
+//!
+//! A request of several pages may complete a chunk and leave pages in the buffer. It ends the waiting of the writes
+//! before it and then waits itself.
 
 use rustc_hash::FxHashMap;
+use wearwell::Ftl;
 use wearwell::timing::Completion;
 
 /// Sums up the response times of writes that were buffered for a compressed chunk, until their chunk was programmed.
@@ -22,20 +26,45 @@ pub(super) struct CompressedChunkResponseTimes {
     total_chunk_program_wait_ns: f64,
 }
 
+/// Pages that have come into the chunk buffer and have left it, since the counters of the run were cleared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChunkBufferTraffic {
+    /// Number of pages of host writes that were added to the buffer.
+    pages_in: u64,
+    /// Number of pages that were written to flash from the buffer, compressed or not.
+    pages_out: u64,
+    /// Number of pages in the buffer now.
+    buffered_pages: usize,
+}
+
+impl ChunkBufferTraffic {
+    /// Reads the traffic from the counters of an FTL; `None` if its design does not compress.
+    pub(super) fn of(ftl: &Ftl) -> Option<Self> {
+        let counts = ftl.compression_statistics()?;
+        Some(Self {
+            // A page that leaves the buffer uncompressed is taken out of the number of compressed writes.
+            pages_in: ftl.stats().compressed_chunk_writes + counts.written_uncompressed_pages,
+            pages_out: counts.host_written_chunk_members + counts.written_uncompressed_pages,
+            buffered_pages: ftl.logical_pages_awaiting_compression(),
+        })
+    }
+}
+
 impl CompressedChunkResponseTimes {
-    /// Records the write with number `request_number`, and the number of pages in the compression buffer before and
-    /// after the write. `is_buffered_for_chunk` is whether the write was buffered for a compressed chunk. If the buffer
-    /// is empty after the write, this write completed the chunk.
-    pub(super) fn record_chunk_write(
+    /// Records the request with number `request_number`, before which the traffic of the chunk buffer was `before`.
+    pub(super) fn record_request(
         &mut self,
         request_number: u64,
-        (before, pages): (usize, usize),
-        is_buffered_for_chunk: bool,
+        before: ChunkBufferTraffic,
+        now: ChunkBufferTraffic,
     ) {
-        if pages == 0 && before > 0 {
-            self.waiting_writes_by_completing_request
-                .insert(request_number, std::mem::take(&mut self.waiting_writes));
-        } else if is_buffered_for_chunk && pages > 0 {
+        if now.pages_out > before.pages_out {
+            let waited = std::mem::replace(&mut self.waiting_writes, u64::from(now.buffered_pages > 0));
+            self.waiting_writes_by_completing_request.insert(request_number, waited);
+        } else if now.buffered_pages == 0 {
+            // The last pages were trimmed, or replaced by pages that are stored elsewhere.
+            self.waiting_writes = 0;
+        } else if now.pages_in > before.pages_in {
             self.waiting_writes += 1;
         }
     }
@@ -46,8 +75,8 @@ impl CompressedChunkResponseTimes {
         self.waiting_writes = self.waiting_writes.min(pages as u64);
     }
 
-    /// Adds, for each write that waited for a compressed chunk, the latency of the request in `completions` that
-    /// completed the chunk.
+    /// For each completed request that wrote compressed chunks, adds its latency to the total once per write that had
+    /// waited in RAM for these chunks.
     pub(super) fn add_waiting_write_latencies(&mut self, completions: &[Completion]) {
         for completion in completions {
             if let Some(writes) = self.waiting_writes_by_completing_request.remove(&completion.request_number)
@@ -61,5 +90,43 @@ impl CompressedChunkResponseTimes {
     /// writes, and `mean_us` the mean time after which they were answered.
     pub(super) fn mean_write_to_program_us(&self, mean_us: f64, writes: u64) -> f64 {
         if writes == 0 { 0.0 } else { mean_us + self.total_chunk_program_wait_ns / 1e3 / writes as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the completion of a request after `latency_us` microseconds.
+    fn completion(request_number: u64, latency_us: u64) -> Completion {
+        Completion { request_number, completed_at_ns: 0, latency_ns: latency_us * 1000 }
+    }
+
+    /// Records requests one after the other, each given by the traffic of the chunk buffer after it: pages in, pages
+    /// out, pages in the buffer.
+    fn times_of(traffic: &[(u64, u64, usize)]) -> CompressedChunkResponseTimes {
+        let mut times = CompressedChunkResponseTimes::default();
+        let mut before = ChunkBufferTraffic { pages_in: 0, pages_out: 0, buffered_pages: 0 };
+        for (number, &(pages_in, pages_out, buffered_pages)) in (0..).zip(traffic) {
+            let now = ChunkBufferTraffic { pages_in, pages_out, buffered_pages };
+            times.record_request(number, before, now);
+            before = now;
+        }
+        times
+    }
+
+    #[test]
+    fn a_request_that_completes_a_chunk_and_leaves_pages_ends_the_waiting_of_earlier_writes() {
+        // Writes of two, four and two pages fill two chunks of four.
+        let mut times = times_of(&[(2, 0, 2), (6, 4, 2), (8, 8, 0)]);
+        times.add_waiting_write_latencies(&[completion(0, 1), completion(1, 700), completion(2, 900)]);
+        assert_eq!(times.total_chunk_program_wait_ns, 1e3 * (700.0 + 900.0));
+    }
+
+    #[test]
+    fn a_trim_of_the_last_buffered_page_completes_no_chunk() {
+        let mut times = times_of(&[(1, 0, 1), (1, 0, 0), (2, 0, 1), (5, 4, 0)]);
+        times.add_waiting_write_latencies(&[completion(1, 50), completion(3, 900)]);
+        assert_eq!(times.total_chunk_program_wait_ns, 1e3 * 900.0);
     }
 }

@@ -37,7 +37,7 @@ mod run_trace;
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use arrival::{ArrivalPace, RequestClock};
-use compressed_chunk_response_times::CompressedChunkResponseTimes;
+use compressed_chunk_response_times::{ChunkBufferTraffic, CompressedChunkResponseTimes};
 pub use plan::{InputSurveyResults, Plan};
 use prepared_input::PreparedInput;
 pub use request_executor::RequestExecutor;
@@ -602,8 +602,10 @@ impl<'a> Run<'a> {
         if self.lifetime_management.is_some() {
             self.apply_lifetime_management(request)?;
         }
-        let gathering = self.device.ftl().logical_pages_awaiting_compression();
-        let packed = self.device.ftl().stats().compressed_chunk_writes;
+        let chunk_buffer_before = match &self.compressed_chunk_response_times {
+            Some(_) => ChunkBufferTraffic::of(self.device.ftl()),
+            None => None,
+        };
         let reads = self.all_and_unwritten_page_reads();
         let kind = match self.perform_request(request)? {
             RequestKind::Read if self.were_only_unwritten_pages_read(reads) => RequestKind::UnwrittenRead,
@@ -629,13 +631,10 @@ impl<'a> Run<'a> {
             submit_deferred_ops(timing, &self.device, self.clock.arrival_ns);
             self.device.ftl_mut().store_mut().flash_ops.clear();
             if let Some(gathered_responses) = &mut self.compressed_chunk_response_times {
-                let ftl = self.device.ftl();
-                let gathers = ftl.stats().compressed_chunk_writes > packed;
-                gathered_responses.record_chunk_write(
-                    number,
-                    (gathering, ftl.logical_pages_awaiting_compression()),
-                    gathers,
-                );
+                let now = ChunkBufferTraffic::of(self.device.ftl());
+                if let Some((before, now)) = chunk_buffer_before.zip(now) {
+                    gathered_responses.record_request(number, before, now);
+                }
                 gathered_responses.add_waiting_write_latencies(&timing.take_completions());
             }
             if self.trace_recorder.is_some() {

@@ -366,14 +366,19 @@ impl<'a> Run<'a> {
     fn age_device(&mut self, on_progress: OnProgress<'_>) -> Result<EarlyEndReason, ReplayError> {
         let ended = if let Some(input) = &self.plan.aging_input {
             let measured = std::mem::replace(&mut self.input.request_reader, input.open()?);
-            let ended =
-                self.execute_requests(None, self.plan.survey.aging_requests, RunPhase::Aging, on_progress)?;
+            let ended = self.execute_requests(
+                0,
+                None,
+                self.plan.survey.aging_requests,
+                RunPhase::Aging,
+                on_progress,
+            )?;
             self.input.request_reader = measured;
             ended
         } else {
             let share = self.plan.config.precondition.aging_share_of_requests();
             let count = (self.plan.survey.requests as f64 * share) as u64;
-            self.execute_requests(Some(count), count, RunPhase::Aging, on_progress)?
+            self.execute_requests(0, Some(count), count, RunPhase::Aging, on_progress)?
         };
         self.aging_requests = std::mem::take(&mut self.host_request_counts).requests;
         self.observations.series_points.clear();
@@ -426,8 +431,8 @@ impl<'a> Run<'a> {
             .into());
         }
         let ended = match config.recovery.after_requests {
-            Some(cut) => self.replay_with_power_cut(cut, total, on_progress)?,
-            None => self.execute_requests(limit, total, RunPhase::Replay, on_progress)?,
+            Some(cut) => self.replay_with_power_cut(cut, limit, total, on_progress)?,
+            None => self.execute_requests(0, limit, total, RunPhase::Replay, on_progress)?,
         };
         if let Some(timing) = &mut self.timing {
             timing.complete_requests_until(u64::MAX);
@@ -483,37 +488,32 @@ impl<'a> Run<'a> {
         self.device.ftl_mut().store_mut().flash_ops.clear();
     }
 
-    /// Replays the measured part of the input with a loss of power, and recovery, after request
-    /// `power_cut_after_requests`.
+    /// Replays the measured part of the input, at most `max_requests` requests, with a loss of power, and recovery, after
+    /// `cut_after_requests` requests.
     fn replay_with_power_cut(
         &mut self,
-        power_cut_after_requests: u64,
+        cut_after_requests: u64,
+        max_requests: Option<u64>,
         total: u64,
         on_progress: OnProgress<'_>,
     ) -> Result<EarlyEndReason, ReplayError> {
-        let ended = self.execute_requests(
-            Some(power_cut_after_requests),
-            power_cut_after_requests,
-            RunPhase::Replay,
-            on_progress,
-        )?;
+        let ended =
+            self.execute_requests(0, Some(cut_after_requests), total, RunPhase::Replay, on_progress)?;
         if ended.is_some() {
             return Ok(ended);
         }
         self.observations.recovery = Some(self.recover()?);
-        self.execute_requests(
-            Some(total - power_cut_after_requests),
-            total - power_cut_after_requests,
-            RunPhase::Replay,
-            on_progress,
-        )
+        self.execute_requests(cut_after_requests, max_requests, total, RunPhase::Replay, on_progress)
     }
 
-    /// Executes at most `max_requests` requests of the input, or all until its end if there is no limit. `total` is the
-    /// number of requests that the survey of the input counted, for reports of progress. The survey stops where the
-    /// input is damaged, so reading continues after `total` requests to detect damage.
+    /// Executes the requests of a phase after the first `done_before`, which were executed already, up to the request
+    /// with number `max_requests`, or to the end of the input without this limit. `total` is the number of requests of
+    /// the whole phase that the survey of the input counted: it spaces the samples of the counters and is the end of
+    /// reported progress. The survey stops where the input is damaged, so reading continues after `total` requests to
+    /// detect damage.
     fn execute_requests(
         &mut self,
+        done_before: u64,
         max_requests: Option<u64>,
         total: u64,
         phase: RunPhase,
@@ -523,7 +523,8 @@ impl<'a> Run<'a> {
         let mut batch: Vec<Request> = vec![Request::default(); lookahead];
         let series_every = total.div_ceil(SERIES_POINTS_MAX).max(1);
         let limit = max_requests.unwrap_or(u64::MAX);
-        let (mut done, mut sample_at) = (0, series_every);
+        let mut done = done_before;
+        let mut sample_at = (done / series_every + 1) * series_every;
         while done < limit {
             let wanted = (limit.min(sample_at) - done).min(lookahead as u64) as usize;
             let (read, damage) = self.input.read_batch(&mut batch[..wanted]);

@@ -1286,6 +1286,83 @@ fn write_zeroes_requests_are_executed_as_trim_or_write_as_configured() {
     assert_eq!(write.bytes.write_amplification, Some(write.write_amplification));
 }
 
+/// Bug: of a write-zeroes request that is executed as a trim, the parts of pages kept their old data, which the host
+/// must not read again.
+#[test]
+fn zeroed_parts_of_pages_are_written_also_if_whole_pages_are_deallocated() {
+    let folder = tempfile::tempdir().unwrap();
+    let zero =
+        |offset_bytes, len_bytes| Request { op: Op::Zero, offset_bytes, len_bytes, ..Request::default() };
+    // Page 1 from its middle, pages 2 and 3, and a quarter of page 4; then parts of page 5, and of page 9, a hole.
+    let requests = [
+        page_write(0, 8),
+        zero(4096 + 2048, 2048 + 8192 + 1024),
+        zero(5 * 4096 + 512, 512),
+        zero(9 * 4096, 512),
+        page_write(15, 1),
+    ];
+    let input = csv_trace(folder.path(), "zero_parts.csv", &requests);
+    for settings in [&[][..], &["buffer.pages=4"]] {
+        let record = run_input(&small_device_config(settings), &input, "page-map");
+        assert_eq!((record.host_page_trims, record.bytes.partial_page_writes), (2, 3), "{settings:?}");
+        assert_eq!(record.bytes.host_written, 9 * 4096);
+    }
+}
+
+/// Bug: a trim from byte 1 to byte 4095 deallocated the page, although its first byte kept its data.
+#[test]
+fn trims_deallocate_only_pages_that_they_cover_and_the_others_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let trim =
+        |offset_bytes, len_bytes| Request { op: Op::Trim, offset_bytes, len_bytes, ..Request::default() };
+    let requests = [page_write(0, 8), trim(1, 4095), trim(4096, 3585), trim(3 * 4096 - 512, 3 * 4096)];
+    let input = csv_trace(folder.path(), "trim_parts.csv", &requests);
+    let record = run_input(&small_device_config(&[]), &input, "page-map");
+    assert_eq!(record.host_page_trims, 2);
+    let note = record.notes.iter().find(|note| note.contains("that trims covered only in part"));
+    assert!(note.is_some_and(|note| note.contains("only in part: 4")), "{:?}", record.notes);
+}
+
+/// Bug: a drive that fell 20 s behind in a burst, and had caught up at the end, was said to keep up, without a note on
+/// its latencies.
+#[test]
+fn a_queue_that_grows_for_a_time_is_noted_though_it_is_empty_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let burst = (0..40_000).map(|k| Request { time_ns: k * 1000, ..page_write(k % 500, 1) });
+    let calm = (0..20).map(|k| Request { time_ns: (k + 1) * 1_000_000_000, ..page_write(k, 1) });
+    let input = csv_trace(folder.path(), "burst.csv", &burst.chain(calm).collect::<Vec<_>>());
+    let record = run_input(&small_device_config(&["timing.mode=event"]), &input, "page-map");
+    assert!(record.latency_us.write.max > 1e6 && !record.service.is_overloaded, "{:?}", record.latency_us);
+    assert!(record.notes.iter().any(|note| note.starts_with("for a time, requests came faster")));
+}
+
+/// Bug: the samples of a run with a power cut had two spacings, because each part had 200 of its own, so that windows
+/// of equally many samples were not windows of equally many requests.
+#[test]
+fn counters_are_sampled_at_equal_distances_also_if_power_is_lost_early() {
+    let input = generated_input("uniform:pages=3000,requests=20000");
+    let record = run_input(&small_device_config(&["recovery.after_requests=250"]), &input, "page-map");
+    let requests: Vec<u64> = record.series.iter().map(|point| point.requests).collect();
+    assert!(requests.iter().copied().eq((1..=200).map(|k| k * 100)), "{requests:?}");
+}
+
+/// Bug: a run with a power cut ended after as many requests as were counted in the input before its damage, as if it
+/// were complete.
+#[test]
+fn damage_at_the_end_of_the_input_is_reported_also_after_a_power_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let requests: Vec<Request> = (0..2000).map(|k| page_write(k % 500, 1)).collect();
+    let input = native_trace(folder.path(), "damaged.wwt", &requests);
+    let file = std::fs::OpenOptions::new().write(true).open(folder.path().join("damaged.wwt")).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 40).unwrap();
+    let reason_of = |settings: &[&str]| {
+        let record = run_input(&small_device_config(settings), &input, "page-map");
+        assert!(record.partial, "{settings:?}");
+        record.partial_reason.unwrap()
+    };
+    assert_eq!(reason_of(&["recovery.after_requests=100"]), reason_of(&[]));
+}
+
 /// Bug: a host write waited for the last read of the wear scan, which had nothing to do with it and was queued behind a
 /// whole collection.
 #[test]

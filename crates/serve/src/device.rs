@@ -620,7 +620,7 @@ impl FlashDevice {
     /// Deallocates a range of bytes: trims its whole logical pages, and fills its partial pages at both ends with
     /// zeros.
     fn deallocate_range(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        let [before, whole, after] = self.split_at_page_boundaries(offset, len);
+        let [before, whole, after] = self.device.split_at_page_boundaries(offset, len);
         self.write_zeros_to_page_part(offset, before)?;
         if whole > 0 {
             self.trim_pages(offset + before, whole)?;
@@ -638,16 +638,6 @@ impl FlashDevice {
         } else {
             self.device.logical_page_form(lpn)
         }
-    }
-
-    /// Splits a range into three lengths in bytes: before its first whole page, of its whole pages, and after its last
-    /// whole page. A range that contains no whole page has its bytes up to the first page boundary in the first length,
-    /// and the rest in the third.
-    fn split_at_page_boundaries(&self, offset: u64, len: u64) -> [u64; 3] {
-        let page_bytes = self.page_bytes();
-        let before = (offset.next_multiple_of(page_bytes) - offset).min(len);
-        let whole = (len - before) / page_bytes * page_bytes;
-        [before, whole, len - before - whole]
     }
 
     /// Stores zeros in a range of whole logical pages.
@@ -679,7 +669,7 @@ impl BlockDevice for FlashDevice {
         self.host_commands.reads += 1;
         self.host_commands.bytes_read += into.len() as u64;
         self.require_no_possibly_stale_page(offset, into.len() as u64)?;
-        let [before, whole, after] = self.split_at_page_boundaries(offset, into.len() as u64);
+        let [before, whole, after] = self.device.split_at_page_boundaries(offset, into.len() as u64);
         let (head, rest) = into.split_at_mut(before as usize);
         let (body, tail) = rest.split_at_mut(whole as usize);
         self.read_page_part(offset, head)?;
@@ -693,7 +683,7 @@ impl BlockDevice for FlashDevice {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.host_commands.writes += 1;
         self.host_commands.bytes_written += bytes.len() as u64;
-        let [before, whole, after] = self.split_at_page_boundaries(offset, bytes.len() as u64);
+        let [before, whole, after] = self.device.split_at_page_boundaries(offset, bytes.len() as u64);
         let (head, rest) = bytes.split_at(before as usize);
         let (body, tail) = rest.split_at(whole as usize);
         if before > 0 {
@@ -715,7 +705,7 @@ impl BlockDevice for FlashDevice {
         if !allocate {
             return self.deallocate_range(offset, len);
         }
-        let [before, whole, after] = self.split_at_page_boundaries(offset, len);
+        let [before, whole, after] = self.device.split_at_page_boundaries(offset, len);
         if before > 0 {
             self.overwrite_page_part(offset, &ZERO_BYTES[..before as usize])?;
         }

@@ -156,6 +156,12 @@ impl LiveDevice {
         self.device.recover()
     }
 
+    /// Splits a range of bytes into the lengths before, of and after its whole pages, bytes; see
+    /// [`Device::split_at_page_boundaries`].
+    pub fn split_at_page_boundaries(&self, offset: u64, len: u64) -> [u64; 3] {
+        self.device.split_at_page_boundaries(offset, len)
+    }
+
     /// Returns the form in which logical page `lpn` is stored, such as a hole or a delta. Does no flash operation.
     pub fn logical_page_form(&self, lpn: Lpn) -> LogicalPageForm {
         self.device.logical_page_form(lpn)

@@ -7,6 +7,8 @@
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
+use std::ops::Range;
+
 use crate::address::{Lpn, RemapMode};
 use crate::data::{Content, ContentDescriptor, Fingerprint, KnownContentSizes, UnknownSizeCounts};
 use crate::design::Parts;
@@ -50,6 +52,19 @@ struct PagePiece {
     end_byte_in_page: usize,
     /// First byte of the piece, counted from the beginning of the host request.
     first_byte_in_request: usize,
+}
+
+impl PagePiece {
+    /// Returns the bytes of the piece, counted from the beginning of its logical page.
+    fn range_in_page(&self) -> Range<usize> {
+        self.first_byte_in_page..self.end_byte_in_page
+    }
+
+    /// Returns the bytes of the piece, counted from the beginning of the host request.
+    fn range_in_request(&self) -> Range<usize> {
+        let len = self.end_byte_in_page - self.first_byte_in_page;
+        self.first_byte_in_request..self.first_byte_in_request + len
+    }
 }
 
 /// A drive: a write buffer and an FTL over a flash medium.
@@ -206,13 +221,12 @@ impl Device {
 
     /// Executes the part of a host write that lies in one logical page; `bytes` are the data of the whole request.
     fn write_piece(&mut self, piece: PagePiece, bytes: &[u8]) -> Result<()> {
-        let part = &bytes[piece.first_byte_in_request
-            ..piece.first_byte_in_request + piece.end_byte_in_page - piece.first_byte_in_page];
+        let part = &bytes[piece.range_in_request()];
         if part.len() == self.page_scratch.len() && self.buffer.is_off() {
             return self.ftl.write(piece.lpn, Content::Bytes(part));
         }
         let mut page: Box<[u8]> = vec![0; self.page_scratch.len()].into();
-        page[piece.first_byte_in_page..piece.end_byte_in_page].copy_from_slice(part);
+        page[piece.range_in_page()].copy_from_slice(part);
         self.write_page_sectors(piece.lpn, PageData::Bytes(page), piece.mask)
     }
 
@@ -331,6 +345,15 @@ impl Device {
         Ok(whole)
     }
 
+    /// Splits a range of bytes into three lengths, bytes: before its first whole page, of its whole pages, and after the
+    /// last. Of a range without a whole page, the bytes up to the first page boundary are the first length, and the rest
+    /// is the third.
+    pub fn split_at_page_boundaries(&self, offset: u64, len: u64) -> [u64; 3] {
+        let before = (offset.next_multiple_of(self.page_bytes) - offset).min(len);
+        let whole = (len - before) / self.page_bytes * self.page_bytes;
+        [before, whole, len - before - whole]
+    }
+
     /// Executes a host read of `len` bytes at byte `offset`, both multiples of the sector size. On a medium that keeps
     /// bytes, `into` receives them; it may be empty if the caller does not need them. Pages that were never written, or
     /// were trimmed, read as zeros.
@@ -357,9 +380,7 @@ impl Device {
             self.buffer.get(piece.lpn).filter(|page| page.written_sectors.0 & piece.mask.0 == piece.mask.0);
         if let Some(page) = buffered {
             if let (PageData::Bytes(bytes), true) = (&page.data, wanted) {
-                into[piece.first_byte_in_request
-                    ..piece.first_byte_in_request + piece.end_byte_in_page - piece.first_byte_in_page]
-                    .copy_from_slice(&bytes[piece.first_byte_in_page..piece.end_byte_in_page]);
+                into[piece.range_in_request()].copy_from_slice(&bytes[piece.range_in_page()]);
             }
             return Ok(());
         }
@@ -367,9 +388,7 @@ impl Device {
         let read = self.ftl.read(piece.lpn, if wanted { &mut page } else { &mut [] });
         if wanted {
             self.overlay_buffered_sectors(piece.lpn, &mut page);
-            into[piece.first_byte_in_request
-                ..piece.first_byte_in_request + piece.end_byte_in_page - piece.first_byte_in_page]
-                .copy_from_slice(&page[piece.first_byte_in_page..piece.end_byte_in_page]);
+            into[piece.range_in_request()].copy_from_slice(&page[piece.range_in_page()]);
         }
         self.page_scratch = page;
         read.map(|_| ())

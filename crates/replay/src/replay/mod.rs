@@ -232,6 +232,8 @@ struct SubtractedCounters {
     /// Page writes before the measured part of the run whose compressed size or delta size is unknown, although that of
     /// a part of the page is known.
     unknown_size_counts: UnknownSizeCounts,
+    /// Number of pages before the measured part of the run that a trim request covered only in part.
+    pages_partly_trimmed: u64,
     /// Number of requests before the measured part of the run whose arrival time lay before the start of the trace, so
     /// that the trace reader raised it to the start time.
     requests_clamped_to_start_time: u64,
@@ -334,6 +336,7 @@ impl<'a> Run<'a> {
         self.subtracted_counters.controller_work = ControllerWorkCounts::default();
         self.subtracted_counters.buffer_absorbed_writes = self.device.absorbed_writes();
         self.subtracted_counters.partial_write_counts = self.device.partial_write_counts();
+        self.subtracted_counters.pages_partly_trimmed = self.executor.pages_partly_trimmed();
         self.subtracted_counters.unknown_size_counts = self.unknown_size_counts_so_far();
         Ok(ended)
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use wearwell::address::{Lpn, RemapMode};
 use wearwell::data::{ContentDescriptor, Fingerprint, KnownContentSizes, UnknownSizeCounts};
 use wearwell::device::{HostData, SECTOR_BYTES};
+use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::nand::Nand;
 use wearwell::timing::RequestKind;
 use wearwell::{Device, Error};
@@ -62,6 +63,8 @@ pub struct RequestExecutor {
     /// Counts of remap requests that the host executed by copying (reads and writes), because they concern parts of
     /// pages.
     remap_by_copy_counts: RemapByCopyCounts,
+    /// Number of pages that a trim request covered only in part, so that they kept their data.
+    pages_partly_trimmed: u64,
     /// Counts of page writes whose compressed size or delta size is unknown, because it is known only for some 4-KiB
     /// parts of the page.
     unknown_size_counts: UnknownSizeCounts,
@@ -86,6 +89,7 @@ impl RequestExecutor {
             content_descriptors: Vec::new(),
             read_buffer: Vec::new(),
             remap_by_copy_counts: RemapByCopyCounts::default(),
+            pages_partly_trimmed: 0,
             unknown_size_counts: UnknownSizeCounts::default(),
         }
     }
@@ -93,6 +97,11 @@ impl RequestExecutor {
     /// Returns the counts of remap requests that were executed by copying, because they concern parts of pages.
     pub(super) fn remap_by_copy_counts(&self) -> RemapByCopyCounts {
         self.remap_by_copy_counts
+    }
+
+    /// Returns the number of pages that a trim request covered only in part, so that they kept their data.
+    pub(super) fn pages_partly_trimmed(&self) -> u64 {
+        self.pages_partly_trimmed
     }
 
     /// Returns how many page writes have an unknown compressed size or delta size, because it is known only for some
@@ -136,7 +145,8 @@ impl RequestExecutor {
                     .resize(pages, ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
                 self.write_descriptors(device, offset, len).map(|()| RequestKind::Write)
             }
-            Op::Trim | Op::Zero => device.trim(offset, len).map(|()| RequestKind::Trim),
+            Op::Zero => self.deallocate_zeroed_range(device, offset, len).map(|()| RequestKind::Trim),
+            Op::Trim => self.trim(device, offset, len).map(|()| RequestKind::Trim),
             Op::Flush => device.flush().map(|()| RequestKind::Flush),
             Op::Remap(mode) => self.remap(device, request, (offset, len), mode).map(|()| RequestKind::Write),
             Op::PhaseMarker => unreachable!("a phase asks nothing of the device"),
@@ -144,13 +154,50 @@ impl RequestExecutor {
     }
 
     /// Returns the byte range of a request rounded to whole sectors (offset and length), because requests of traces may
-    /// begin or end at any byte.
+    /// begin or end at any byte. A range that loses its content is rounded inward, so that the rest of a sector keeps
+    /// its own.
     fn sector_aligned_byte_range(request: &Request) -> (u64, u64) {
         if request.len_bytes == 0 {
             return (0, 0);
         }
-        let start = request.offset_bytes / SECTOR_BYTES * SECTOR_BYTES;
-        (start, request.end_offset_bytes().div_ceil(SECTOR_BYTES) * SECTOR_BYTES - start)
+        let (first_byte, end_byte) = (request.offset_bytes, request.end_offset_bytes());
+        let (first, end) = match request.op {
+            Op::Trim | Op::Zero => (first_byte.div_ceil(SECTOR_BYTES), end_byte / SECTOR_BYTES),
+            _ => (first_byte / SECTOR_BYTES, end_byte.div_ceil(SECTOR_BYTES)),
+        };
+        (first * SECTOR_BYTES, end.saturating_sub(first) * SECTOR_BYTES)
+    }
+
+    /// Deallocates the whole pages of a range. Pages partly inside keep their data and are counted.
+    fn trim(&mut self, device: &mut Device, offset: u64, len: u64) -> Result<(), Error> {
+        let touched = (offset + len).div_ceil(self.page_bytes) - offset / self.page_bytes;
+        let [_, whole, _] = device.split_at_page_boundaries(offset, len);
+        if len > 0 {
+            self.pages_partly_trimmed += touched - whole / self.page_bytes;
+        }
+        device.trim(offset, len)
+    }
+
+    /// Zeroes a range without writing its whole pages, which are deallocated and then read as zeros. Zeros are written
+    /// to the parts of pages at both ends, as a drive does, which must not return the old data there.
+    fn deallocate_zeroed_range(&mut self, device: &mut Device, offset: u64, len: u64) -> Result<(), Error> {
+        let [before, whole, after] = device.split_at_page_boundaries(offset, len);
+        self.write_zeros_to_page_part(device, offset, before)?;
+        device.trim(offset + before, whole)?;
+        self.write_zeros_to_page_part(device, offset + before + whole, after)
+    }
+
+    /// Writes zeros to a part of one page. Does nothing if the page holds nothing, because it reads as zeros already.
+    fn write_zeros_to_page_part(&mut self, device: &mut Device, offset: u64, len: u64) -> Result<(), Error> {
+        let is_hole = |lpn| device.logical_page_form(lpn) == LogicalPageForm::Hole;
+        if len == 0 || is_hole(Lpn((offset / self.page_bytes) as u32)) {
+            return Ok(());
+        }
+        if device.ftl().store().nand().keeps_host_bytes() {
+            return device.write(offset, len, HostData::Bytes(&vec![0; len as usize]));
+        }
+        let zeros = [ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE)];
+        device.write(offset, len, HostData::Descriptors(&zeros))
     }
 
     /// Reads a byte range from the device. If the simulated flash stores the bytes of pages, the bytes are copied to a
@@ -179,8 +226,8 @@ impl RequestExecutor {
         self.remap_by_copy_counts.requests += 1;
         let is_disjoint = target.abs_diff(source) >= len;
         let (head, whole) = if is_disjoint && target % page_bytes == source % page_bytes {
-            let head = (target.next_multiple_of(page_bytes) - target).min(len);
-            (head, (len - head) / page_bytes * page_bytes)
+            let [head, whole, _] = device.split_at_page_boundaries(target, len);
+            (head, whole)
         } else {
             (len, 0)
         };

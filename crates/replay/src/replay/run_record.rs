@@ -411,6 +411,7 @@ impl Run<'_> {
         notes.extend(self.note_of_page_size());
         notes.extend(self.notes_of_unknown_sizes());
         notes.extend(self.note_of_copied_remaps());
+        notes.extend(self.note_of_partly_trimmed_pages());
         notes.extend(self.note_of_full_reverse_map());
         notes.extend(self.note_of_full_content_tables());
         if self.device.buffered_pages() > 0 {
@@ -426,6 +427,7 @@ impl Run<'_> {
         let managed = self.lifetime_management.as_ref();
         notes.extend(managed.and_then(LifetimeManagement::sentence_on_single_epoch));
         notes.extend(self.note_of_overload());
+        notes.extend(self.note_of_long_queue());
         notes.extend(self.note_of_unwritten_pages());
         notes.extend(self.note_of_recovery_time());
         notes.extend(self.note_of_postponed_collections());
@@ -521,6 +523,19 @@ impl Run<'_> {
                 "remap requests of parts of the drive's pages ({} bytes), which the host executed as reads and writes: \
                  {}{unknown}",
                 self.page_bytes, copied.requests
+            )
+        })
+    }
+
+    /// Returns a note if more than one percent of the pages that trims touched were covered only in part.
+    fn note_of_partly_trimmed_pages(&self) -> Option<String> {
+        let kept = self.executor.pages_partly_trimmed() - self.subtracted_counters.pages_partly_trimmed;
+        let trimmed = self.device.ftl().stats().host_page_trims;
+        (kept > (kept + trimmed) / 100).then(|| {
+            format!(
+                "pages ({} bytes) that trims covered only in part: {kept}; these kept their data, because a drive \
+                 deallocates whole pages",
+                self.page_bytes
             )
         })
     }
@@ -751,6 +766,20 @@ impl Run<'_> {
              (replay.arrival=closed asks for a number of requests in flight instead)",
             self.arrival_span_s()
         ))
+    }
+
+    /// Returns a note if the drive could answer all requests in the end, but let one wait for more than a second, which
+    /// is longer than any work of a drive takes: for a time, requests came faster than it could answer them.
+    fn note_of_long_queue(&self) -> Option<String> {
+        let timing = self.timing.as_ref().filter(|_| self.plan.arrival_mode() == Arrival::Open)?;
+        let max_ns = |kind| LatencySummary::of_histogram(timing.latency_histogram(kind)).max_ns;
+        let longest_s = max_ns(RequestKind::Read).max(max_ns(RequestKind::Write)) as f64 / 1e9;
+        (longest_s > 1.0 && !self.is_overloaded()).then(|| {
+            format!(
+                "for a time, requests came faster than the drive answered them: one was answered {longest_s:.1} s after \
+                 it came; mean and upper percentiles of the latencies are those of that queue"
+            )
+        })
     }
 
     /// Returns a note if reads needed no flash operation because their pages were never written, or were deallocated.

@@ -201,6 +201,15 @@ fn fiu_digests_become_fingerprints() {
     }
 }
 
+/// Regression: the end of the page was computed before the limit of addresses was checked, and overflowed.
+#[test]
+fn an_fiu_request_at_the_end_of_the_address_space_is_refused() {
+    let line = format!("1 2 p {} 1 W 8 1 {}\n", (1_u64 << 55) - 1, "0f".repeat(16));
+    let options = OpenOptions { format: Some(Format::Fiu), ..OpenOptions::default() };
+    let error = read_all(line.as_bytes(), &options).1.unwrap_err().to_string();
+    assert!(error.contains("the addresses of a request must be at most 2^62 bytes"), "{error}");
+}
+
 #[test]
 fn csv_traces_keep_fingerprints_and_sizes() {
     let d = |fingerprint, compressed_bytes, delta_bytes| ContentDescriptor {

@@ -14,6 +14,7 @@ use super::blkparse::pack_device_number;
 use crate::error::ParseRefusal;
 use crate::read::fields::{BlankSeparatedFields, Field, Fields, TabSeparatedFields};
 use crate::read::{LineFormat, ParseOutcome};
+use crate::request::check_request_limits;
 use crate::{Format, Op, PAGE_BYTES, Request, SECTOR_BYTES};
 
 /// MD5 digest of 4096 zero bytes.
@@ -82,6 +83,7 @@ impl Fiu {
         )?;
         into.time_ns = parse_time_ns(fields)?;
         let unit_bytes = self.parse_digests(digests, into.len_bytes)?;
+        check_request_limits(into).map_err(ParseRefusal::of_whole_record)?;
         self.append_descriptors(unit_bytes, into);
         Ok(ParseOutcome::Request)
     }

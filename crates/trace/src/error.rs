@@ -65,6 +65,22 @@ pub enum TraceError {
         /// Sentence on the damaged file next to the capture: which file it is, and what to do.
         reason: String,
     },
+    /// A line of a capture is damaged such that the delta sizes of its pages cannot be skipped, so that the later lines
+    /// would get wrong delta sizes.
+    #[error(
+        "{file}: line {line_number} cannot be left out (--skip-bad-lines): {reason}; correct the line, or, if all delta \
+         sizes may be unknown, move {delta_size_file} away and give --without-sidecars"
+    )]
+    UnskippableLine {
+        /// Name of the trace file.
+        file: String,
+        /// Number of the damaged line, from 1.
+        line_number: u64,
+        /// Path of the file with the delta sizes, which lies next to the capture.
+        delta_size_file: String,
+        /// Sentence on why the line cannot be left out.
+        reason: &'static str,
+    },
     /// The trace file ends too early, or its compressed form is damaged.
     #[error(
         "{file}: the file is truncated or corrupt (requests before that: {requests}): {source}; get the file again \

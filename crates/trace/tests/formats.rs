@@ -308,6 +308,62 @@ fn a_damaged_file_beside_a_capture_is_named() {
     }
 }
 
+/// Reads a capture with a `.wdelta` file that has the delta sizes 1, 2, 3 ..., and skips bad lines. Returns the delta
+/// sizes of each request, and the error that ended the trace, as text.
+fn delta_sizes_of_capture_with_bad_lines(lines: &str) -> (Vec<Vec<u16>>, Option<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.ops");
+    std::fs::write(&path, format!("# blkcap v1 page=4096\n{lines}")).unwrap();
+    std::fs::write(folder.path().join("a.psz"), [0; 4]).unwrap();
+    let sizes: Vec<u8> = (1..=12_u16).flat_map(u16::to_le_bytes).collect();
+    std::fs::write(folder.path().join("a.wdelta"), sizes).unwrap();
+    let format = Some(Format::Capture);
+    let options = OpenOptions { format, skips_bad_lines: true, ..OpenOptions::default() };
+    let mut reader = open(&path, &options).unwrap();
+    let (mut sizes, mut request) = (Vec::new(), Request::default());
+    loop {
+        match reader.next(&mut request) {
+            Ok(true) => sizes.push(request.content.iter().map(|content| content.delta_bytes).collect()),
+            Ok(false) => return (sizes, None),
+            Err(error) => return (sizes, Some(error.to_string())),
+        }
+    }
+}
+
+/// Regression: a skipped write took no delta sizes, so that all later writes got those of earlier pages.
+#[test]
+fn a_skipped_write_of_a_capture_takes_its_delta_sizes_along() {
+    let around =
+        |bad: &str| delta_sizes_of_capture_with_bad_lines(&format!("W 1 0 1 7\n{bad}\nW 9 5 2 8+1\n"));
+    let of_first_and_last = |skipped: u16| vec![vec![1], vec![2 + skipped, 3 + skipped]];
+    let cases = [
+        ("W 2 5 2 7", 2),
+        ("W 2 5 5 7 7 x7 7 7", 5),
+        ("W 2x 5 3 7+2", 3),
+        // The address is beyond the limit of all trace formats, which is checked last.
+        ("W 2 4503599627370495 2 7+1", 2),
+        ("R 2 5", 0),
+        ("F x", 0),
+    ];
+    for (bad, skipped) in cases {
+        assert_eq!(around(bad), (of_first_and_last(skipped), None), "{bad}");
+    }
+    // The damaged line may be a write, or its number of pages is damaged.
+    let overlong = "W 2 5 9 ".to_owned() + &"7".repeat(2 << 20);
+    for bad in ["X 2 5 2 7+1", "W 2 5 x 7", "W 2 5", "W 2 5 0 7", "W 2 5 300000 7+299999", &overlong] {
+        let (sizes, error) = around(bad);
+        let error = error.unwrap();
+        assert_eq!(sizes, [[1]], "{error}");
+        assert!(
+            error.contains("line 3 cannot be left out (--skip-bad-lines): it may be a write of"),
+            "{error}"
+        );
+        assert!(error.contains("a.wdelta away and give --without-sidecars"), "{error}");
+    }
+    let (_, error) = around("W 2 5 12 7");
+    assert!(error.unwrap().contains("the file of delta sizes ends before"));
+}
+
 /// Appends one bad line to a fixture. Checks the error message about the line, and that the option to skip bad lines
 /// counts it.
 fn assert_message(name: &str, bad_line: &str, expected: &str) {

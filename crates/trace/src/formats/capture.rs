@@ -9,8 +9,8 @@ use wearwell::data::{ContentDescriptor, Fingerprint};
 use crate::error::ParseRefusal;
 use crate::read::fields::{BlankSeparatedFields, Field, checked_product};
 use crate::read::sidecar::CaptureSidecars;
-use crate::read::{LineFormat, ParseOutcome};
-use crate::request::REQUEST_MAX_BYTES;
+use crate::read::{LineFormat, ParseOutcome, SkipRefusal};
+use crate::request::{REQUEST_MAX_BYTES, check_request_limits};
 use crate::{Format, Op, PAGE_BYTES, Request};
 
 /// Text with which the first line of every capture file (`NAME.ops`) begins.
@@ -86,7 +86,7 @@ impl Capture {
         pages: u64,
         into: &mut Request,
     ) -> Result<(), ParseRefusal> {
-        if pages > REQUEST_MAX_BYTES / PAGE_BYTES {
+        if pages > WRITE_MAX_PAGES {
             return Err(ParseRefusal::of_whole_record(
                 "a write must have at most 262144 pages of 4096 bytes (1 GiB)",
             ));
@@ -97,12 +97,33 @@ impl Capture {
             append_content_ids(field, left, &mut into.content)?;
         }
         fields.require_end(CONTENT_IDS_REQUIREMENT)?;
+        // All other checks precede this step, because a refused line must take no delta sizes.
+        check_request_limits(into).map_err(ParseRefusal::of_whole_record)?;
         self.sidecars.add_sizes_and_bytes(&mut into.content, &mut into.payload).map_err(|reason| {
             self.damaged_sidecar = Some(reason);
             ParseRefusal::of_whole_record(
                 "the files beside the capture, which hold sizes or bytes of its pages, must be whole",
             )
         })
+    }
+}
+
+/// Maximum number of pages of a write.
+const WRITE_MAX_PAGES: u64 = REQUEST_MAX_BYTES / PAGE_BYTES;
+
+/// Returns the number of pages that a refused line of a capture writes, as far as it can be read: 0 for a line that is
+/// no write. `None` if the line may be a write of an unknown number of pages.
+fn written_pages_of_refused_line(line: &[u8]) -> Option<u64> {
+    let mut fields = BlankSeparatedFields::new(line);
+    match fields.next_field().text {
+        b"R" | b"Z" | b"D" | b"F" | b"M" => Some(0),
+        b"W" => {
+            let (_time, _first_page, page_count) =
+                (fields.next_field(), fields.next_field(), fields.next_field());
+            let pages = page_count.parse_number(PAGE_COUNT_REQUIREMENT).ok()?;
+            (1..=WRITE_MAX_PAGES).contains(&pages).then_some(pages)
+        }
+        _ => None,
     }
 }
 
@@ -184,5 +205,14 @@ impl LineFormat for Capture {
     /// Returns the sentence on a damaged file next to the capture, if the last line was refused because of it.
     fn take_sidecar_damage(&mut self) -> Option<String> {
         self.damaged_sidecar.take()
+    }
+
+    /// Skips the delta sizes of the pages of a refused write. Lines before a missing header are all refused, so that no
+    /// request could get a wrong size.
+    fn skip_sidecar_entries(&mut self, line: Option<&[u8]>) -> Result<(), SkipRefusal> {
+        if !self.has_read_header {
+            return Ok(());
+        }
+        self.sidecars.skip_delta_sizes(line.and_then(written_pages_of_refused_line))
     }
 }

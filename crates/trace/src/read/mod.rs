@@ -40,7 +40,8 @@ pub trait TraceReader: Send {
     /// # Errors
     /// [`TraceError::BadLine`] or [`TraceError::BadRecord`] for bad input (unless bad lines are skipped and counted),
     /// [`TraceError::TruncatedOrCorrupt`] when the file is damaged, [`TraceError::BadSidecar`] when a file next to a
-    /// capture is damaged. After an error the reader must not be used further.
+    /// capture is damaged, [`TraceError::UnskippableLine`] when a bad line of a capture is to be skipped but the delta
+    /// sizes of its pages cannot be found. After an error the reader must not be used further.
     fn next(&mut self, into: &mut Request) -> Result<bool, TraceError>;
 
     /// Returns the format of the trace that is read.
@@ -105,6 +106,21 @@ pub(crate) trait LineFormat: Send {
     fn take_sidecar_damage(&mut self) -> Option<String> {
         None
     }
+
+    /// Skips what the files next to the trace hold for the line, which was refused and is left out; `line` is `None` if
+    /// the line is too long to be stored. The parser has taken nothing from these files for a line that was refused.
+    fn skip_sidecar_entries(&mut self, _line: Option<&[u8]>) -> Result<(), SkipRefusal> {
+        Ok(())
+    }
+}
+
+/// Reason why a refused line of a trace cannot be left out: nothing shows how many entries of the file `sidecar` belong
+/// to it.
+pub(crate) struct SkipRefusal {
+    /// Path of the file next to the trace whose entries cannot be skipped.
+    pub sidecar: String,
+    /// Sentence on why the line cannot be left out.
+    pub reason: &'static str,
 }
 
 /// Parser of one record of a trace in a binary format.
@@ -217,6 +233,17 @@ impl<F: LineFormat> TextReader<F> {
         Self { source, format, line_number: 0, common_state }
     }
 
+    /// Returns the error about the last line, which cannot be left out.
+    #[cold]
+    fn error_of_unskippable_line(&self, refusal: SkipRefusal) -> TraceError {
+        TraceError::UnskippableLine {
+            file: self.common_state.file_name.clone(),
+            line_number: self.line_number,
+            delta_size_file: refusal.sidecar,
+            reason: refusal.reason,
+        }
+    }
+
     /// Returns the error about the last line; `bad` is the refusal by its parser.
     #[cold]
     fn error_of_line(&self, line: &[u8], bad: ParseRefusal) -> TraceError {
@@ -252,6 +279,8 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
                         ParseRefusal::of_whole_record("a line must be shorter than 1 MiB"),
                     );
                     self.common_state.count_rejected(error)?;
+                    let skipped = self.format.skip_sidecar_entries(None);
+                    skipped.map_err(|refusal| self.error_of_unskippable_line(refusal))?;
                     continue;
                 }
                 Ok(LineResult::End) => return Ok(false),
@@ -278,6 +307,8 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
                     }
                     let error = self.error_of_line(line, bad);
                     self.common_state.count_rejected(error)?;
+                    let skipped = self.format.skip_sidecar_entries(Some(line));
+                    skipped.map_err(|refusal| self.error_of_unskippable_line(refusal))?;
                 }
             }
         }

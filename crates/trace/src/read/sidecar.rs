@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use wearwell::data::ContentDescriptor;
 
 use crate::PAGE_BYTES;
+use crate::read::SkipRefusal;
 use crate::read::decompressed_stream::{DecompressedStream, open_decompressed};
 use crate::read::options::OpenOptions;
 
@@ -97,6 +98,30 @@ impl CaptureSidecars {
             descriptor.compressed_bytes =
                 self.lz4_sizes_bytes.get(id).copied().unwrap_or(ContentDescriptor::UNKNOWN_SIZE);
             descriptor.delta_bytes = self.next_delta_size()?;
+        }
+        Ok(())
+    }
+
+    /// Skips the delta sizes of the pages of a write that is left out, so that the next write gets its own. `pages` is
+    /// the number of pages of the write; `None` if it is not known.
+    pub(crate) fn skip_delta_sizes(&mut self, pages: Option<u64>) -> Result<(), SkipRefusal> {
+        let Some((file, deltas)) = &mut self.delta_size_stream else { return Ok(()) };
+        let refusal = |reason| SkipRefusal { sidecar: file.display().to_string(), reason };
+        let pages = pages.ok_or_else(|| {
+            refusal(
+                "it may be a write of an unknown number of pages, and a file beside the capture has one delta size for \
+                 each page written",
+            )
+        })?;
+        for _ in 0..pages {
+            match deltas.peek(2) {
+                Ok([_, _]) => deltas.consume_bytes(2),
+                _ => {
+                    return Err(refusal(
+                        "the file of delta sizes ends before, or is damaged at, those of its pages",
+                    ));
+                }
+            }
         }
         Ok(())
     }

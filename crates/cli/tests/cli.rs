@@ -584,7 +584,7 @@ fn options_for_reading_a_trace_are_refused_on_generated_requests() {
             ["--format", "csv"],
             ["--assume", "reads"],
             ["--action", "q"],
-            ["--columns", "t=1,op=2,offset=3,length=4"],
+            ["--columns", "t=1,op=2,offset=3,length=4,unit=us"],
         ] {
             assert_refused(
                 EXIT_USAGE_ERROR,
@@ -1429,6 +1429,13 @@ fn csv_traces_with_a_header_and_named_columns_are_read() {
         &["trace", "info", "x", "--columns", "t=1,op=1"],
         &["the keys op, offset and length are required"],
     );
+    assert_refused(
+        EXIT_USAGE_ERROR,
+        &["trace", "info", "x", "--columns", "t=1,op=2,offset=3,length=4"],
+        &["the unit of the times (t) is missing, so add it, such as unit=us"],
+    );
+    let without_times = info("write,8,16\n", &["--columns", "op=1,offset=2,length=3"]);
+    assert_eq!(without_times["requests"]["write"], 1);
 }
 
 #[test]

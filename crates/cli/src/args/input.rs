@@ -30,7 +30,8 @@ pub(crate) struct InputArgs {
     /// Read a capture although .psz or .wdelta is missing beside it: compressed and delta sizes are then unknown
     #[arg(long)]
     pub(crate) without_sidecars: bool,
-    /// Columns of a CSV in no known format, from 1, e.g. t=1,op=2,offset=3,length=4,unit=us
+    /// Columns of a CSV in no known format, from 1, e.g. t=1,op=2,offset=3,length=4,unit=us (s, ms, us or ns; required
+    /// with t)
     #[arg(long, value_name = "COLUMNS")]
     pub(crate) columns: Option<CsvColumns>,
 }

@@ -12,8 +12,8 @@ use crate::read::fields::{Field, Fields, checked_product};
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
-/// Description of a CSV's columns, parsed from a text such as `t=1,op=2,offset=3,length=4`. Column numbers in the text
-/// count from 1, in the fields from 0.
+/// Description of a CSV's columns, parsed from a text such as `t=1,op=2,offset=3,length=4,unit=us`. Column numbers in
+/// the text count from 1, in the fields from 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CsvColumns {
     /// Index (from 0) of the column with the time of a request; `None` if the CSV has no times.
@@ -26,7 +26,8 @@ pub struct CsvColumns {
     length_column: usize,
     /// Index (from 0) of the column with the device number of a request; `None` if the CSV has none.
     device_column: Option<usize>,
-    /// Exponent of the power of ten by which times in the CSV are multiplied to get nanoseconds: 9 for seconds.
+    /// Exponent of the power of ten by which times in the CSV are multiplied to get nanoseconds: 9 for seconds. Without
+    /// meaning if the CSV has no times.
     time_unit_log10_ns: u32,
     /// Unit of addresses and lengths in the CSV, in bytes: 1, or the size of a 512-byte sector.
     address_unit_bytes: u64,
@@ -51,7 +52,7 @@ enum Separator {
 }
 
 /// List of the keys of a column description, for the error message about a wrong description.
-const KEYS_HELP: &str = "t, op, offset, length, device (columns from 1), unit (s, ms, us or ns), addresses (bytes or \
+const KEYS_HELP: &str = "t, op, offset, length, device (columns from 1), unit (of t: s, ms, us or ns), addresses (bytes or \
                          sectors), separator (comma, semicolon, tab or blank), write, read, trim (the word in column \
                          op)";
 
@@ -73,13 +74,14 @@ impl FromStr for CsvColumns {
     fn from_str(text: &str) -> Result<Self, CsvColumnsError> {
         let refuse = |what: String| Err(CsvColumnsError(what));
         let (mut time, mut op, mut offset, mut length, mut device) = (None, None, None, None, None);
+        let mut time_unit_log10_ns = None;
         let mut columns = Self {
             time_column: None,
             op_column: 0,
             offset_column: 0,
             length_column: 0,
             device_column: None,
-            time_unit_log10_ns: 9,
+            time_unit_log10_ns: 0,
             address_unit_bytes: 1,
             separator: Separator::Comma,
             write_op_word: None,
@@ -96,7 +98,7 @@ impl FromStr for CsvColumns {
                 "offset" => offset = Some(parse_column_number(key, value)?),
                 "length" => length = Some(parse_column_number(key, value)?),
                 "device" => device = Some(parse_column_number(key, value)?),
-                "unit" => columns.time_unit_log10_ns = parse_time_unit_log10_ns(value)?,
+                "unit" => time_unit_log10_ns = Some(parse_time_unit_log10_ns(value)?),
                 "addresses" => columns.address_unit_bytes = parse_address_unit_bytes(value)?,
                 "separator" => columns.separator = parse_separator(value)?,
                 "write" => columns.write_op_word = Some(value.to_owned()),
@@ -110,6 +112,9 @@ impl FromStr for CsvColumns {
                 "the keys op, offset and length are required, so add those that are missing".into(),
             );
         };
+        if time.is_some() && time_unit_log10_ns.is_none() {
+            return refuse("the unit of the times (t) is missing, so add it, such as unit=us".into());
+        }
         let mut seen: Vec<usize> =
             [time, Some(op), Some(offset), Some(length), device].into_iter().flatten().collect();
         seen.sort_unstable();
@@ -125,6 +130,7 @@ impl FromStr for CsvColumns {
             offset_column: offset,
             length_column: length,
             device_column: device,
+            time_unit_log10_ns: time_unit_log10_ns.unwrap_or(columns.time_unit_log10_ns),
             ..columns
         })
     }

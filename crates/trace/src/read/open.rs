@@ -210,7 +210,7 @@ fn make_reader(
                 file: tally.file_name.clone(),
                 format,
                 reason: "its columns may be in any order, so name them with --columns, such as \
-                         t=1,op=2,offset=3,length=4",
+                         t=1,op=2,offset=3,length=4,unit=us",
             })?;
             Box::new(TextReader::new(source, columns, tally))
         }

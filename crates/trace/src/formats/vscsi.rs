@@ -77,8 +77,8 @@ impl RecordFormat for Vscsi {
 
     /// Returns the length of the record, bytes, which depends on its version.
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
-        // The head is shorter than a v2 record, so `Layout::fits` cannot be used: compare the version only, which is
-        // inside the head.
+        // The head is shorter than a v2 record, so `RecordLayout::fits_record` cannot be used: compare the
+        // version only, which is inside the head.
         let of_version = |layout: &&RecordLayout| head[layout.command_offset_bytes + 3] == layout.version;
         let layout = self.layout.or_else(|| RECORD_LAYOUTS.iter().find(of_version).copied());
         self.layout = layout;

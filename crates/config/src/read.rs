@@ -149,7 +149,13 @@ fn message_in_user_terms(message: &str) -> String {
     if matches!(message, "invalid mantissa, expected digits" | "invalid fraction, expected digits") {
         return "a number needs a digit before and after its decimal point: write 0.15, not .15".to_owned();
     }
-    if message.starts_with("invalid type: unit variant") {
+    // The parser takes a value that begins with t or f for true or false.
+    if message.starts_with("invalid boolean") || message.starts_with("string values must be quoted") {
+        return "a value that is a word must be in quotes, as in \"fifo\", unless it is true or false: quote the string"
+            .to_owned();
+    }
+    // The second message is about a list or a date.
+    if message.starts_with("invalid type: unit variant") || message == "wanted string or table" {
         return "the value must be a name (docs/configuration.md lists the names that each setting accepts)"
             .to_owned();
     }

@@ -114,6 +114,21 @@ fn broken_toml_is_refused_with_its_line() {
     assert_contains_all(&refusal_message(config_of_file("[gc]\npolicy = \n")), &["drive.toml:2:"]);
 }
 
+/// Regression: the message about a word without quotes was `invalid boolean, expected false`, and that about a list
+/// `wanted string or table`.
+#[test]
+fn a_name_in_a_file_that_is_no_string_is_refused_with_the_way_to_write_it() {
+    for word in ["fifo", "true-greedy", "greedy"] {
+        let refused = refusal_message(config_of_file(&format!("[gc]\npolicy = {word}\n")));
+        assert_contains_all(
+            &refused,
+            &["drive.toml:2:", "must be in quotes, as in \"fifo\"", "quote the string"],
+        );
+    }
+    let refused = refusal_message(config_of_file("[gc]\npolicy = [\"fifo\"]\n"));
+    assert_contains_all(&refused, &["drive.toml:2:", "the value must be a name"]);
+}
+
 #[test]
 fn the_error_for_a_misspelt_setting_names_it_and_the_nearest_key() {
     let refused = refusal_message(Config::from_text_and_settings(None, &to_settings(&["gc.polcy=fifo"])));

@@ -71,9 +71,9 @@ struct TraceStatisticsCounter {
     pages_written: u64,
     /// Number of dead pages that were recycled: written again with equal content.
     recycled_pages: u64,
-    /// Time of the first request, nanoseconds.
-    first_request_ns: u64,
-    /// Time of the last request, nanoseconds.
+    /// Time of the first request of any operation, nanoseconds; `None` before it is counted.
+    first_request_ns: Option<u64>,
+    /// Time of the last request of any operation, nanoseconds.
     last_request_ns: u64,
     /// Number of pages that died, by popularity (number of reads while valid).
     dead_pages_by_popularity: [u64; POPULARITY_OR_VERSION_CLASSES],
@@ -113,11 +113,9 @@ pub fn compute_trace_statistics(
 }
 
 impl TraceStatisticsCounter {
-    /// Counts a request of the trace and its pages; requests other than reads and writes are ignored.
+    /// Counts a request of the trace and its pages. Of requests other than reads and writes, only the time counts.
     fn count_request(&mut self, request: &Request) {
-        if self.read_requests + self.write_requests == 0 {
-            self.first_request_ns = request.time_ns;
-        }
+        self.first_request_ns.get_or_insert(request.time_ns);
         self.last_request_ns = request.time_ns;
         match request.op {
             Op::Read => {
@@ -206,7 +204,7 @@ impl TraceStatisticsCounter {
             ("recycled".to_owned(), self.recycled_pages as f64),
             (
                 "duration_s".to_owned(),
-                self.last_request_ns.saturating_sub(self.first_request_ns) as f64 / 1e9,
+                self.last_request_ns.saturating_sub(self.first_request_ns.unwrap_or(0)) as f64 / 1e9,
             ),
         ]);
         let histograms = [
@@ -220,5 +218,24 @@ impl TraceStatisticsCounter {
             }
         }
         figures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wearwell_trace::{Op, Request};
+
+    use super::TraceStatisticsCounter;
+
+    /// Regression: the time of the first request was that of the first read or write.
+    #[test]
+    fn the_duration_of_a_trace_begins_with_its_first_request_of_any_operation() {
+        let mut count = TraceStatisticsCounter::default();
+        let operations =
+            [(1, Op::Flush), (2, Op::Trim), (5, Op::Write), (9, Op::Read), (11, Op::PhaseMarker)];
+        for (time_s, op) in operations {
+            count.count_request(&Request { time_ns: time_s * 1_000_000_000, op, ..Request::default() });
+        }
+        assert_eq!(count.trace_figures(5)["duration_s"].to_bits(), 10.0_f64.to_bits());
     }
 }

@@ -107,9 +107,14 @@ fn fingerprint_store_entries_setting(count: f64, scale: f64) -> String {
     format!("recycle.entries={}", (count * scale).round())
 }
 
+/// Returns the setting for a fingerprint store of `scale` times the entries that the paper uses by default.
+fn default_fingerprint_store_setting(scale: f64) -> String {
+    fingerprint_store_entries_setting(PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES, scale)
+}
+
 /// Returns the variants (designs with settings) that are run on every drive.
 fn variants_for_every_drive(scale: f64) -> Vec<ExperimentVariant> {
-    let standard = fingerprint_store_entries_setting(PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES, scale);
+    let standard = default_fingerprint_store_setting(scale);
     vec![
         baseline_variant("baseline", &[]),
         recyclable_variant("infinite", &["recycle.policy=inf"]),
@@ -140,18 +145,14 @@ fn aged_entry_removal_variant(scale: f64) -> ExperimentVariant {
     );
     recyclable_variant(
         "128k-leaving",
-        &[
-            &fingerprint_store_entries_setting(PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES, scale),
-            "recycle.policy=prob",
-            &life,
-        ],
+        &[&default_fingerprint_store_setting(scale), "recycle.policy=prob", &life],
     )
 }
 
 /// Returns the variants that are run only on the Recyclable SSD paper's drive: with fast loading of fingerprints, with
 /// the write buffer, and with response times.
 fn paper_drive_variants(scale: f64) -> Vec<ExperimentVariant> {
-    let standard = fingerprint_store_entries_setting(PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES, scale);
+    let standard = default_fingerprint_store_setting(scale);
     let prob = [standard.as_str(), "recycle.policy=prob"];
     let lru = [standard.as_str(), "recycle.policy=lru"];
     let buffer = format!("buffer.pages={}", (WRITE_BUFFER_PAGES * scale).ceil());
@@ -226,93 +227,196 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     of_trace.chain(synthetic_experiments(conditions)).chain(eviction_policy_experiments(conditions)).collect()
 }
 
+/// A drive on which designs are run on one trace.
+struct TraceDrive {
+    /// Beginning of the names of the experiments: that of the trace, a slash, and a word for drive and load.
+    name_prefix: String,
+    /// Requests of the trace, and their number as a share of the paper's.
+    input: (RequestSource, f64),
+    /// Settings of the drive.
+    settings: Vec<String>,
+}
+
+impl TraceDrive {
+    /// Returns one experiment on this drive for each variant (design with settings).
+    fn experiments_with(&self, variants: impl IntoIterator<Item = ExperimentVariant>) -> Vec<Experiment> {
+        let experiment = |ExperimentVariant { name, design, settings }: ExperimentVariant| {
+            let settings = [self.settings.clone(), settings].concat();
+            Experiment::new_replay(
+                format!("{}{name}", self.name_prefix),
+                self.input.clone(),
+                design,
+                settings,
+            )
+        };
+        variants.into_iter().map(experiment).collect()
+    }
+}
+
+/// A trace of the paper with the conditions of the experiments on it.
+struct TraceExperiments<'a> {
+    /// Size and seed of the experiments, and the original traces that the user has.
+    conditions: &'a ExperimentConditions,
+    /// Trace that the experiments replay.
+    trace: &'a Trace,
+    /// Share of the trace's requests that its substitute has, if the user does not have the original trace.
+    substitute_scale: f64,
+    /// Requests of the trace with the reads that Figure 2 needs, and their number as a share of the paper's.
+    input: (RequestSource, f64),
+}
+
 /// Returns the experiments on one trace, on three drives: the paper's, `sized` (its size is chosen for the trace) and
 /// `filled` (as `sized`, but every exported page is written before the trace).
 fn experiments_on_trace(conditions: &ExperimentConditions, trace: &Trace, scale: f64) -> Vec<Experiment> {
-    let source = |keys: &str| {
-        conditions.traces.original_or_substitute(
-            trace.name,
-            &format!(",{keys}seed={}", conditions.seed),
-            scale,
-        )
-    };
-    let input = source("reads=figures,");
-    let scale = input.1;
-    let blocks = BLOCKS_PER_PLANE * scale;
-    let sized = blocks * trace.writes_million() / TRACES[MAIL_TRACE_INDEX].writes_million();
-    let mut experiments =
-        vec![Experiment::new_request_count_experiment(format!("{}/counts", trace.short_name), input.clone())];
-    let mut add =
-        |kind: &str, input: &(RequestSource, f64), base: Vec<String>, variants: Vec<ExperimentVariant>| {
-            for ExperimentVariant { name, design, settings } in variants {
-                let name = format!("{}/{kind}{name}", trace.short_name);
-                experiments.push(Experiment::new_replay(
-                    name,
-                    input.clone(),
-                    design,
-                    [base.clone(), settings].concat(),
-                ));
-            }
+    let input = trace_input(conditions, trace, "reads=figures,", scale);
+    TraceExperiments { conditions, trace, substitute_scale: scale, input }.all()
+}
+
+/// Returns the requests of a trace, and their number as a share of the paper's. If a substitute replaces the trace,
+/// `keys` are options of its generator, and `scale` is its share of the trace's requests.
+fn trace_input(
+    conditions: &ExperimentConditions,
+    trace: &Trace,
+    keys: &str,
+    scale: f64,
+) -> (RequestSource, f64) {
+    let options = format!(",{keys}seed={}", conditions.seed);
+    conditions.traces.original_or_substitute(trace.name, &options, scale)
+}
+
+impl TraceExperiments<'_> {
+    /// Returns all experiments on the trace.
+    fn all(&self) -> Vec<Experiment> {
+        let count = |name: &str, input| {
+            Experiment::new_request_count_experiment(format!("{}/{name}", self.trace.short_name), input)
         };
-    for (kind, blocks) in [("", blocks), ("sized-", sized)] {
-        add(kind, &input, drive_settings(conditions, blocks), variants_for_every_drive(scale));
-        add(kind, &input, drive_settings(conditions, blocks), vec![aged_entry_removal_variant(scale)]);
-        // For homes, Figure 11 has the default store only.
-        if kind.is_empty() || trace.short_name != "homes" {
-            add(kind, &input, drive_settings(conditions, blocks), fingerprint_store_size_variants(scale));
-        }
+        [
+            vec![count("counts", self.input.clone())],
+            self.of_store_sizes(&self.paper_drive(""), true),
+            // For homes, Figure 11 has the default store only.
+            self.of_store_sizes(&self.sized_drive(), self.trace.short_name != "homes"),
+            self.paper_drive("").experiments_with(paper_drive_variants(self.scale())),
+            self.of_recycling_aware_gc_on_sized_drive(),
+            self.of_filled_drive(),
+            self.of_drives_written_more_often(),
+            self.of_drive_without_erases(),
+            self.of_other_substitutes(),
+            vec![count("table-counts", self.input_with("reads=table,"))],
+        ]
+        .concat()
     }
-    add("", &input, drive_settings(conditions, blocks), paper_drive_variants(scale));
-    let standard = fingerprint_store_entries_setting(PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES, scale);
-    let rc_gc = recyclable_variant("128k-rc-gc", &[&standard, "recycle.policy=prob", "gc.policy=rc-gc"]);
-    let spared = || vec![recyclable_variant("infinite-rc-gc", &["recycle.policy=inf", "gc.policy=rc-gc"])];
-    add(
-        "sized-",
-        &input,
-        drive_settings(conditions, sized),
-        vec![rc_gc].into_iter().chain(spared()).collect(),
-    );
-    add("filled-", &input, filled_drive_settings(conditions, sized), spared());
-    add("filled-", &input, filled_drive_settings(conditions, sized), variants_for_every_drive(scale));
-    if trace.short_name == "web" {
-        for overrun in WRITES_PER_PHYSICAL_PAGE {
-            let blocks = blocks * trace.writes_million() / overrun / PHYSICAL_PAGES_MILLION;
-            let variants = variants_for_every_drive(scale)
-                .into_iter()
-                .filter(|variant| variant.name != "128k")
-                .collect();
-            add(&format!("overrun-{overrun}-"), &input, drive_settings(conditions, blocks), variants);
-        }
+
+    /// Returns the scale of the drive and of its fingerprint stores: that of the requests.
+    fn scale(&self) -> f64 {
+        self.input.1
     }
-    // Enough spare space, as a share of the flash, that nothing is ever erased.
-    let spare = f64::from(trace.erase_free_device_footprint_multiple);
-    let roomy = format!("device.over_provisioning={:.6}", spare / (1.0 + spare));
-    let of_flash = "device.over_provisioning_of=physical";
-    add(
-        "",
-        &input,
-        settings_of_drive_fitted_to_trace(conditions),
-        vec![recyclable_variant("recyclable", &["recycle.policy=inf", &roomy, of_flash])],
-    );
-    if matches!(input.0, RequestSource::Substitute(_)) {
+
+    /// Returns the requests of the trace if its substitute has these options.
+    fn input_with(&self, keys: &str) -> (RequestSource, f64) {
+        trace_input(self.conditions, self.trace, keys, self.substitute_scale)
+    }
+
+    /// Returns the number of blocks per plane of the paper's drive.
+    fn blocks_of_paper_drive(&self) -> f64 {
+        BLOCKS_PER_PLANE * self.scale()
+    }
+
+    /// Returns the number of blocks per plane of the drive to whose capacity the writes of this trace are as many times
+    /// as those of mail are to that of the paper's drive.
+    fn blocks_of_sized_drive(&self) -> f64 {
+        self.blocks_of_paper_drive() * self.trace.writes_million() / TRACES[MAIL_TRACE_INDEX].writes_million()
+    }
+
+    /// Returns the drive with these settings for the trace; `kind` is the word for it in names of experiments.
+    fn drive(&self, kind: &str, settings: Vec<String>) -> TraceDrive {
+        let name_prefix = format!("{}/{kind}", self.trace.short_name);
+        TraceDrive { name_prefix, input: self.input.clone(), settings }
+    }
+
+    /// Returns the paper's drive; `kind` is the word for it in names of experiments.
+    fn paper_drive(&self, kind: &str) -> TraceDrive {
+        self.drive(kind, drive_settings(self.conditions, self.blocks_of_paper_drive()))
+    }
+
+    /// Returns the drive whose size is chosen for the trace.
+    fn sized_drive(&self) -> TraceDrive {
+        self.drive("sized-", drive_settings(self.conditions, self.blocks_of_sized_drive()))
+    }
+
+    /// Returns the experiments with fingerprint stores of the default size, and with other sizes if `has_other_sizes`.
+    fn of_store_sizes(&self, drive: &TraceDrive, has_other_sizes: bool) -> Vec<Experiment> {
+        let scale = self.scale();
+        let other_sizes = if has_other_sizes { fingerprint_store_size_variants(scale) } else { Vec::new() };
+        let of_default_size =
+            variants_for_every_drive(scale).into_iter().chain([aged_entry_removal_variant(scale)]);
+        drive.experiments_with(of_default_size.chain(other_sizes))
+    }
+
+    /// Returns the experiments on the sized drive with the GC policy that spares pages which may be recycled.
+    fn of_recycling_aware_gc_on_sized_drive(&self) -> Vec<Experiment> {
+        let standard = default_fingerprint_store_setting(self.scale());
+        let settings = [&*standard, "recycle.policy=prob", "gc.policy=rc-gc"];
+        self.sized_drive()
+            .experiments_with([recyclable_variant("128k-rc-gc", &settings), infinite_store_with_rc_gc()])
+    }
+
+    /// Returns the experiments on the sized drive of which every exported page is written before the trace.
+    fn of_filled_drive(&self) -> Vec<Experiment> {
+        let settings = filled_drive_settings(self.conditions, self.blocks_of_sized_drive());
+        let variants =
+            [infinite_store_with_rc_gc()].into_iter().chain(variants_for_every_drive(self.scale()));
+        self.drive("filled-", settings).experiments_with(variants)
+    }
+
+    /// Returns the experiments, for trace web alone, on smaller drives, which are written more often than the paper's.
+    fn of_drives_written_more_often(&self) -> Vec<Experiment> {
+        if self.trace.short_name != "web" {
+            return Vec::new();
+        }
+        let of_drive = |overrun: f64| {
+            let blocks =
+                self.blocks_of_paper_drive() * self.trace.writes_million() / overrun / PHYSICAL_PAGES_MILLION;
+            let variants = variants_for_every_drive(self.scale()).into_iter();
+            self.drive(&format!("overrun-{overrun}-"), drive_settings(self.conditions, blocks))
+                .experiments_with(variants.filter(|variant| variant.name != "128k"))
+        };
+        WRITES_PER_PHYSICAL_PAGE.into_iter().flat_map(of_drive).collect()
+    }
+
+    /// Returns the experiment on a drive with enough spare space that nothing is ever erased.
+    fn of_drive_without_erases(&self) -> Vec<Experiment> {
+        let spare = f64::from(self.trace.erase_free_device_footprint_multiple);
+        // The spare space as a share of the flash.
+        let roomy = format!("device.over_provisioning={:.6}", spare / (1.0 + spare));
+        let settings = ["recycle.policy=inf", &roomy, "device.over_provisioning_of=physical"];
+        self.drive("", settings_of_drive_fitted_to_trace(self.conditions))
+            .experiments_with([recyclable_variant("recyclable", &settings)])
+    }
+
+    /// Returns the experiments on substitutes with other options: the reads of Table I, both weeks, and pages that
+    /// return in runs. None if the user has the original trace.
+    fn of_other_substitutes(&self) -> Vec<Experiment> {
+        if !matches!(self.input.0, RequestSource::Substitute(_)) {
+            return Vec::new();
+        }
+        let standard = default_fingerprint_store_setting(self.scale());
         let prob = || recyclable_variant("128k", &[&standard, "recycle.policy=prob"]);
-        let loading = || recyclable_variant("128k-fl", &[&standard, "recycle.policy=prob-fl"]);
-        add("table-", &source("reads=table,"), drive_settings(conditions, blocks), vec![prob()]);
-        let both_weeks = source("reads=figures,from=0,");
-        add(
-            "both-weeks-",
-            &both_weeks,
-            drive_settings(conditions, blocks),
-            vec![recyclable_variant("infinite", &["recycle.policy=inf"])],
-        );
-        let in_runs = source("reads=figures,run=8,");
-        add("runs-", &in_runs, drive_settings(conditions, blocks), vec![prob(), loading()]);
+        let loading = recyclable_variant("128k-fl", &[&standard, "recycle.policy=prob-fl"]);
+        let infinite = recyclable_variant("infinite", &["recycle.policy=inf"]);
+        let on =
+            |kind: &str, keys: &str| TraceDrive { input: self.input_with(keys), ..self.paper_drive(kind) };
+        [
+            on("table-", "reads=table,").experiments_with([prob()]),
+            on("both-weeks-", "reads=figures,from=0,").experiments_with([infinite]),
+            on("runs-", "reads=figures,run=8,").experiments_with([prob(), loading]),
+        ]
+        .concat()
     }
-    experiments.push(Experiment::new_request_count_experiment(
-        format!("{}/table-counts", trace.short_name),
-        source("reads=table,"),
-    ));
-    experiments
+}
+
+/// Returns the variant with an unbounded fingerprint store and the GC policy that spares pages which may be recycled.
+fn infinite_store_with_rc_gc() -> ExperimentVariant {
+    recyclable_variant("infinite-rc-gc", &["recycle.policy=inf", "gc.policy=rc-gc"])
 }
 
 /// Returns the scale of the synthetic loads and their fingerprint stores. At scale 1 the footprint is that of the trace
@@ -445,68 +549,75 @@ fn eviction_policy_experiments(conditions: &ExperimentConditions) -> Vec<Experim
 /// Result of computing values; the error is the reason why a needed experiment has no record.
 type Result<T> = std::result::Result<T, String>;
 
-/// Computes our values for one row (reported result) of the Recyclable SSD paper from the finished experiments; `None`
-/// if no experiment is about the row.
-pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
-    trace_row_values(id, runs)
-        .or_else(|| fingerprint_store_row_values(id, runs))
-        .or_else(|| eviction_policy_row_values(id, runs))
-}
+/// Function that computes our values for one row (reported result) of the paper from the finished experiments.
+type RowValues = fn(&ExperimentRecords) -> Result<Vec<NamedValue>>;
 
-/// Computes our values for rows (reported results) about the traces themselves, without a design.
-fn trace_row_values(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
-    let traces = ["homes", "mail", "web"];
-    Some(match id {
-        "LX-02" => trace_table_values(runs, "homes"),
-        "LX-03" => trace_table_values(runs, "mail"),
-        "LX-04" => trace_table_values(runs, "web"),
-        "LX-07" => value_per_trace(runs, &traces, "counts", |run| {
+/// Names of the paper's traces in names of experiments.
+const TRACE_NAMES: [&str; 3] = ["homes", "mail", "web"];
+
+/// Rows (reported results) of the paper that experiments are about, and the function that computes our values for each.
+const ROW_VALUES: &[(&str, RowValues)] = &[
+    // Rows about the traces themselves, without a design.
+    ("LX-02", |runs| trace_table_values(runs, "homes")),
+    ("LX-03", |runs| trace_table_values(runs, "mail")),
+    ("LX-04", |runs| trace_table_values(runs, "web")),
+    ("LX-07", |runs| {
+        value_per_trace(runs, &TRACE_NAMES, "counts", |run| {
             pages_to_gib(run.figure_scaled_to_full_input("recycled"))
-        }),
-        "LX-09" => {
-            value_per_trace(runs, &traces, "counts", |run| most_frequent_class(run, "invalid_by_popularity"))
-        }
-        "LX-10" => value_per_trace(runs, &traces, "counts", |run| recyclable_percent_at_popularity(run, 0)),
-        "LX-11" => value_per_trace(runs, &traces, "counts", max_recyclable_percent_over_popularities),
-        "LX-12" => value_per_trace(runs, &traces, "counts", |run| {
+        })
+    }),
+    ("LX-09", |runs| {
+        value_per_trace(runs, &TRACE_NAMES, "counts", |run| most_frequent_class(run, "invalid_by_popularity"))
+    }),
+    ("LX-10", |runs| {
+        value_per_trace(runs, &TRACE_NAMES, "counts", |run| recyclable_percent_at_popularity(run, 0))
+    }),
+    ("LX-11", |runs| value_per_trace(runs, &TRACE_NAMES, "counts", max_recyclable_percent_over_popularities)),
+    ("LX-12", |runs| {
+        value_per_trace(runs, &TRACE_NAMES, "counts", |run| {
             percent_in_histogram_classes_8_to_15(run, "invalid_by_popularity")
         })
-        .map(|values| [values, reads_needed_for_popularity(runs)].concat()),
-        "LX-13" => value_per_trace(runs, &traces, "counts", |run| {
+        .map(|values| [values, reads_needed_for_popularity(runs)].concat())
+    }),
+    ("LX-13", |runs| {
+        value_per_trace(runs, &TRACE_NAMES, "counts", |run| {
             percent_in_histogram_classes_8_to_15(run, "recycled_by_popularity")
-        }),
-        "LX-14" => value_per_trace(runs, &traces, "counts", |run| {
+        })
+    }),
+    ("LX-14", |runs| {
+        value_per_trace(runs, &TRACE_NAMES, "counts", |run| {
             run.figure("invalid") / run.figure("overwritten_addresses")
-        }),
-        "LX-15" => value_per_trace(runs, &traces, "counts", recycled_percent_of_newest_four_versions),
-        "LX-23" => {
-            value_per_trace(runs, &["mail"], "counts", |run| run.figure("writes") / run.figure("addresses"))
-        }
-        _ => return None,
-    })
-}
-
-/// Computes our values for rows (reported results) about fingerprint stores of several sizes and eviction policies.
-#[expect(clippy::too_many_lines, reason = "one arm per row of the table")]
-fn fingerprint_store_row_values(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
-    let reduction = |run: ExperimentRun<'_>| 100.0 * run.figure("write_reduction");
-    let traces = ["homes", "mail", "web"];
-    Some(match id {
-        "LX-17" => value_per_trace(runs, &["mail"], "infinite", reduction)
-            .map(function_appending_write_reductions(runs, &["mail"])),
-        "LX-18" => value_per_trace(runs, &["homes"], "infinite", reduction)
-            .map(function_appending_write_reductions(runs, &["homes"])),
-        "LX-19" => value_per_trace(runs, &["web"], "infinite", reduction)
-            .map(function_appending_write_reductions(runs, &["web"])),
-        "LX-20" => append_values_of_further_variants(
+        })
+    }),
+    ("LX-15", |runs| value_per_trace(runs, &TRACE_NAMES, "counts", recycled_percent_of_newest_four_versions)),
+    ("LX-23", |runs| {
+        value_per_trace(runs, &["mail"], "counts", |run| run.figure("writes") / run.figure("addresses"))
+    }),
+    // Rows about fingerprint stores of several sizes and eviction policies.
+    ("LX-17", |runs| {
+        value_per_trace(runs, &["mail"], "infinite", write_reduction_percent)
+            .map(function_appending_write_reductions(runs, &["mail"]))
+    }),
+    ("LX-18", |runs| {
+        value_per_trace(runs, &["homes"], "infinite", write_reduction_percent)
+            .map(function_appending_write_reductions(runs, &["homes"]))
+    }),
+    ("LX-19", |runs| {
+        value_per_trace(runs, &["web"], "infinite", write_reduction_percent)
+            .map(function_appending_write_reductions(runs, &["web"]))
+    }),
+    ("LX-20", |runs| {
+        append_values_of_further_variants(
             runs,
-            value_per_trace(runs, &traces, "64k", reduction),
+            value_per_trace(runs, &TRACE_NAMES, "64k", write_reduction_percent),
             &[("64k-lru", "LRU")],
-            reduction,
-        ),
-        "LX-21" => append_values_of_further_variants(
+            write_reduction_percent,
+        )
+    }),
+    ("LX-21", |runs| {
+        append_values_of_further_variants(
             runs,
-            value_per_trace(runs, &traces, "128k", reduction),
+            value_per_trace(runs, &TRACE_NAMES, "128k", write_reduction_percent),
             &[
                 ("128k-lru", "LRU"),
                 ("128k-leaving", "leaving"),
@@ -515,116 +626,119 @@ fn fingerprint_store_row_values(id: &str, runs: &ExperimentRecords) -> Option<Re
                 ("filled-128k", "filled"),
                 ("filled-128k-lru", "filled LRU"),
             ],
-            reduction,
-        ),
-        "LX-22" => append_values_of_further_variants(
+            write_reduction_percent,
+        )
+    }),
+    ("LX-22", |runs| {
+        append_values_of_further_variants(
             runs,
-            value_per_trace(runs, &traces, "256k", reduction),
+            value_per_trace(runs, &TRACE_NAMES, "256k", write_reduction_percent),
             &[("256k-lru", "LRU")],
-            reduction,
-        ),
-        "LX-24" => {
-            value_per_trace_against_baseline(runs, "sized-baseline", "sized-infinite", erases_saved_percent)
-                .map(|values| {
-                    [values, erases_saved_percent_on_drive(runs, "filled-", "infinite", "filled")].concat()
-                })
-        }
-        "LX-25" => erases_percent_by_fingerprint_store(runs, "web", &["64k", "128k", "256k", "infinite"]),
-        "LX-26" => erases_percent_by_fingerprint_store(runs, "mail", &["256k", "64k"]),
-        "LX-27" => {
-            value_per_trace_against_baseline(runs, "sized-baseline", "sized-128k", erases_saved_percent).map(
-                |values| {
-                    let lru = erases_saved_percent_on_drive(runs, "sized-", "128k-lru", "LRU");
-                    let leaving = erases_saved_percent_on_drive(runs, "sized-", "128k-leaving", "leaving");
-                    [values, lru, leaving, erases_saved_percent_on_drive(runs, "filled-", "128k", "filled")]
-                        .concat()
-                },
-            )
-        }
-        "LX-28" => response_time_changes(runs, "timed-lru", 1.0).map(|values| {
+            write_reduction_percent,
+        )
+    }),
+    ("LX-24", |runs| {
+        value_per_trace_against_baseline(runs, "sized-baseline", "sized-infinite", erases_saved_percent).map(
+            |values| [values, erases_saved_percent_on_drive(runs, "filled-", "infinite", "filled")].concat(),
+        )
+    }),
+    ("LX-25", |runs| erases_percent_by_fingerprint_store(runs, "web", &["64k", "128k", "256k", "infinite"])),
+    ("LX-26", |runs| erases_percent_by_fingerprint_store(runs, "mail", &["256k", "64k"])),
+    ("LX-27", |runs| {
+        value_per_trace_against_baseline(runs, "sized-baseline", "sized-128k", erases_saved_percent).map(
+            |values| {
+                let lru = erases_saved_percent_on_drive(runs, "sized-", "128k-lru", "LRU");
+                let leaving = erases_saved_percent_on_drive(runs, "sized-", "128k-leaving", "leaving");
+                [values, lru, leaving, erases_saved_percent_on_drive(runs, "filled-", "128k", "filled")]
+                    .concat()
+            },
+        )
+    }),
+    ("LX-28", |runs| {
+        response_time_changes(runs, "timed-lru", 1.0).map(|values| {
             [values, response_time_changes_of_variants(runs, &[("timed-unhashed-lru", "without hash")], 1.0)]
                 .concat()
-        }),
-        "LX-29" => response_time_changes(runs, "timed-prob", 1.0).map(|values| {
+        })
+    }),
+    ("LX-29", |runs| {
+        response_time_changes(runs, "timed-prob", 1.0).map(|values| {
             [values, response_time_changes_of_variants(runs, &FURTHER_RESPONSE_TIME_VARIANTS, 1.0)].concat()
-        }),
-        "LX-30" => response_time_changes(runs, "timed-prob", -1.0).map(|values| {
+        })
+    }),
+    ("LX-30", |runs| {
+        response_time_changes(runs, "timed-prob", -1.0).map(|values| {
             [values, response_time_changes_of_variants(runs, &FURTHER_RESPONSE_TIME_VARIANTS, -1.0)].concat()
-        }),
-        "LX-31" => append_values_of_further_variants(
+        })
+    }),
+    ("LX-31", |runs| {
+        append_values_of_further_variants(
             runs,
-            value_per_trace(runs, &traces, "128k", mean_comparisons_per_fingerprint_store_hit),
+            value_per_trace(runs, &TRACE_NAMES, "128k", mean_comparisons_per_fingerprint_store_hit),
             &[("128k-lru", "LRU"), ("128k-leaving", "leaving")],
             mean_comparisons_per_fingerprint_store_hit,
-        ),
-        "LX-32" => value_per_trace_against_baseline(
-            runs,
-            "128k",
-            "128k-fl",
-            fingerprint_store_comparisons_saved_percent,
         )
-        .map(|values| {
-            [
-                values,
-                named_trace_values_against_baseline(
-                    runs,
-                    "runs-128k",
-                    "runs-128k-fl",
-                    "in runs",
-                    fingerprint_store_comparisons_saved_percent,
-                ),
-            ]
-            .concat()
-        }),
-        "LX-33" => value_per_trace(runs, &["web"], "128k-fl", mean_comparisons_per_fingerprint_store_hit),
-        "LX-34" => mean_comparisons_by_eviction_policy(runs),
-        "LX-36" => recycled_percent_per_trace(runs, "sized-128k"),
-        "LX-37" => recycled_percent_per_trace(runs, "sized-128k-rc-gc"),
-        "LX-38" => {
-            value_per_trace_against_baseline(runs, "sized-128k", "sized-128k-rc-gc", recycling_gain_percent)
-                .map(|values| {
-                    let infinite = named_trace_values_against_baseline(
-                        runs,
-                        "sized-infinite",
-                        "sized-infinite-rc-gc",
-                        "infinite",
-                        recycling_gain_percent,
-                    );
-                    let filled = named_trace_values_against_baseline(
-                        runs,
-                        "filled-infinite",
-                        "filled-infinite-rc-gc",
-                        "filled infinite",
-                        recycling_gain_percent,
-                    );
-                    [values, infinite, filled].concat()
-                })
-        }
-        "LX-39" => erases_saved_percent_per_store_doubling(runs),
-        _ => return None,
-    })
-}
-
-/// Computes our values for rows (reported results) that compare two eviction policies, each on a load for which the
-/// Recyclable SSD paper claims a gain and on one for which it does not.
-fn eviction_policy_row_values(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
-    Some(match id {
-        "LX-40" => {
-            value_per_trace_against_baseline(runs, "128k-lru", "128k", recycling_gain_percent).map(|values| {
+    }),
+    ("LX-32", |runs| {
+        value_per_trace_against_baseline(runs, "128k", "128k-fl", fingerprint_store_comparisons_saved_percent)
+            .map(|values| {
                 [
                     values,
                     named_trace_values_against_baseline(
                         runs,
-                        "filled-128k-lru",
-                        "filled-128k",
-                        "filled",
-                        recycling_gain_percent,
+                        "runs-128k",
+                        "runs-128k-fl",
+                        "in runs",
+                        fingerprint_store_comparisons_saved_percent,
                     ),
                 ]
                 .concat()
             })
-        }
-        "LX-41" => values_of_compared_runs(
+    }),
+    ("LX-33", |runs| value_per_trace(runs, &["web"], "128k-fl", mean_comparisons_per_fingerprint_store_hit)),
+    ("LX-34", |runs| mean_comparisons_by_eviction_policy(runs)),
+    ("LX-36", |runs| recycled_percent_per_trace(runs, "sized-128k")),
+    ("LX-37", |runs| recycled_percent_per_trace(runs, "sized-128k-rc-gc")),
+    ("LX-38", |runs| {
+        value_per_trace_against_baseline(runs, "sized-128k", "sized-128k-rc-gc", recycling_gain_percent).map(
+            |values| {
+                let infinite = named_trace_values_against_baseline(
+                    runs,
+                    "sized-infinite",
+                    "sized-infinite-rc-gc",
+                    "infinite",
+                    recycling_gain_percent,
+                );
+                let filled = named_trace_values_against_baseline(
+                    runs,
+                    "filled-infinite",
+                    "filled-infinite-rc-gc",
+                    "filled infinite",
+                    recycling_gain_percent,
+                );
+                [values, infinite, filled].concat()
+            },
+        )
+    }),
+    ("LX-39", |runs| erases_saved_percent_per_store_doubling(runs)),
+    // Rows that compare two eviction policies, each on a load for which the paper claims a gain and on one for which it
+    // does not.
+    ("LX-40", |runs| {
+        value_per_trace_against_baseline(runs, "128k-lru", "128k", recycling_gain_percent).map(|values| {
+            [
+                values,
+                named_trace_values_against_baseline(
+                    runs,
+                    "filled-128k-lru",
+                    "filled-128k",
+                    "filled",
+                    recycling_gain_percent,
+                ),
+            ]
+            .concat()
+        })
+    }),
+    ("LX-41", |runs| {
+        values_of_compared_runs(
             runs,
             &[
                 ("reads predict return", "alike/lru", "alike/prob"),
@@ -632,28 +746,42 @@ fn eviction_policy_row_values(id: &str, runs: &ExperimentRecords) -> Option<Resu
                 ("skewed addresses", "skewed/lru", "skewed/prob"),
             ],
             recycling_gain_percent,
-        ),
-        "LX-42" => values_of_compared_runs(
+        )
+    }),
+    ("LX-42", |runs| {
+        values_of_compared_runs(
             runs,
             &[
                 ("neighbours return together", "runs/prob", "runs/fl"),
                 ("pages return alone", "alike/prob", "alike/fl"),
             ],
             fingerprint_store_comparisons_saved_percent,
-        ),
-        "LX-43" => values_of_compared_runs(
+        )
+    }),
+    ("LX-43", |runs| {
+        values_of_compared_runs(
             runs,
             &[
                 ("a fifth is popular", "few-popular/greedy", "few-popular/rc-gc"),
                 ("half is popular", "half-popular/greedy", "half-popular/rc-gc"),
             ],
             recycling_gain_percent,
-        ),
-        "LX-44" => write_reduction_if_popular_pages_never_recur(runs),
-        "LX-45" => Ok(writes_and_recycling_with_write_buffer(runs)),
-        "LX-46" => erases_saved_percent_by_drive_size(runs),
-        _ => return None,
-    })
+        )
+    }),
+    ("LX-44", |runs| write_reduction_if_popular_pages_never_recur(runs)),
+    ("LX-45", |runs| Ok(writes_and_recycling_with_write_buffer(runs))),
+    ("LX-46", |runs| erases_saved_percent_by_drive_size(runs)),
+];
+
+/// Computes our values for one row (reported result) of the Recyclable SSD paper from the finished experiments; `None`
+/// if no experiment is about the row.
+pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
+    ROW_VALUES.iter().find(|(row, _)| *row == id).map(|(_, values)| values(runs))
+}
+
+/// Returns the share of page writes that recycling saved, percent.
+fn write_reduction_percent(run: ExperimentRun<'_>) -> f64 {
+    100.0 * run.figure("write_reduction")
 }
 
 /// Returns one value per trace, computed from the run of one variant (design with settings).

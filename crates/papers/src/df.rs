@@ -16,6 +16,7 @@
 //! thing at a time: spare space, size and life of the hot set, reads of hot pages, open pages of the temp buffer. On
 //! two traces the codec's times and the scan for cold pages are removed one by one.
 
+use wearwell::content::delta::MIN_ACCESS_COUNT_TABLE_ENTRIES;
 use wearwell_replay::theory;
 
 use super::experiment::{Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize};
@@ -99,7 +100,7 @@ fn access_count_table(logical_pages: u64) -> String {
 /// Returns [`access_count_table`] if the drive is scaled down so far that the default would be larger.
 fn scaled_access_count_table(logical_pages: u64) -> Option<String> {
     let entries = logical_pages / LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY;
-    (entries < LEAST_DEFAULT_ACCESS_COUNT_ENTRIES).then(|| access_count_table(logical_pages))
+    (entries < u64::from(MIN_ACCESS_COUNT_TABLE_ENTRIES)).then(|| access_count_table(logical_pages))
 }
 
 /// GC policy in the experiments with deltas: the victim is the block with the most invalid data, and invalid deltas
@@ -165,8 +166,6 @@ const JOURNAL_PAGES_UNTIL_MERGE: [Option<u32>; 4] = [None, Some(4), Some(16), So
 const LOGICAL_PAGES_PER_MAP_CACHE_ENTRY: u64 = 32;
 /// Number of logical pages per entry of the table of access counts, unless an experiment varies it.
 const LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY: u64 = 16;
-/// Smallest default size of the table of access counts (`delta.heat_entries`) on a drive with more pages than that.
-const LEAST_DEFAULT_ACCESS_COUNT_ENTRIES: u64 = 65_536;
 /// Number of eight-byte records that fit in a journal page of 4 KiB after its header.
 const JOURNAL_RECORDS_PER_PAGE: f64 = 510.0;
 /// Largest and smallest compression ratio (Rc) of the Delta-FTL paper. The runs on [`TRACES_FOR_CODEC_AND_SCAN_RUNS`]

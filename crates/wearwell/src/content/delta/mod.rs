@@ -45,7 +45,7 @@ use flash_delta_table::FlashDeltaTable;
 use hashbrown::{HashMap, HashSet};
 use heat::{AccessCountTable, AccessCountTableSize, AccessCounts};
 pub(crate) use options::access_count_table_size;
-pub use options::{DeltaOptions, DeltaStatistics};
+pub use options::{DeltaOptions, DeltaStatistics, MIN_ACCESS_COUNT_TABLE_ENTRIES};
 use packing::{BufferedDelta, DeltaTempBuffer, max_delta_lpns_in_spare, placeholder_fingerprint};
 pub(crate) use recovery::BaseOfRecordedDelta;
 use rustc_hash::FxBuildHasher;

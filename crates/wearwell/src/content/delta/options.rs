@@ -77,7 +77,7 @@ pub struct DeltaStatistics {
 const LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY: u32 = 16;
 /// Minimum number of entries of the table of access counts, for designs with the map in RAM, unless the drive has fewer
 /// logical pages. With a sixteenth of a small drive's pages, workloads that write all pages alike have no hot page.
-const MIN_ACCESS_COUNT_TABLE_ENTRIES: u32 = 65_536;
+pub const MIN_ACCESS_COUNT_TABLE_ENTRIES: u32 = 65_536;
 
 /// Returns the number and the size of entries of the access-count table. The number is that of the design, or else the
 /// default of [`DeltaOptions::access_count_table_entries`]. If the map is in RAM, an entry has the size of an entry of

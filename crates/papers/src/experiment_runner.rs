@@ -126,19 +126,18 @@ pub fn run_experiment_jobs(
         results.experiments = stored_experiment_records(&options.result_folder);
     }
     let code = experiment::code_digest();
-    let is_wanted = |record: &ExperimentRecord| {
-        wanted_jobs.iter().any(|job| job.experiment.definition_digest() == record.key)
-    };
+    let digests: Vec<String> = wanted_jobs.iter().map(|job| job.experiment.definition_digest()).collect();
+    let is_wanted = |record: &ExperimentRecord| digests.contains(&record.key);
     let may_stand = |record: &ExperimentRecord| record.code == code || record.quick_digest.is_some();
     results.experiments.retain(|record| is_wanted(record) && may_stand(record));
-    let task = |job| OutdatedExperimentJob {
+    let task = |(job, digest): (_, &String)| OutdatedExperimentJob {
         job,
-        older_record: results.record_of_digest(&job.experiment.definition_digest()).cloned(),
+        older_record: results.record_of_digest(digest).cloned(),
     };
     let is_done =
         |task: &OutdatedExperimentJob| task.older_record.as_ref().is_some_and(|record| record.code == code);
     let to_do: Vec<OutdatedExperimentJob> =
-        wanted_jobs.iter().map(task).filter(|task| !is_done(task)).collect();
+        wanted_jobs.iter().zip(&digests).map(task).filter(|task| !is_done(task)).collect();
     let quick = quick_results_to_compare_with(paper, options.size, &options.result_folder);
     let mut write = |results: &mut PaperResults| {
         let place = |name: &str| wanted_jobs.iter().position(|job| job.experiment.name == name);

@@ -347,10 +347,9 @@ struct BarGroup {
 /// Draws all figures of a paper for which the results have values.
 pub fn draw_figures(targets: &ReportedResults, results: &PaperResults) -> Vec<DrawnFigure> {
     let prefix = format!("{}-", results.paper);
-    let of_integrated_lifetime_paper =
-        COMPARISON_FIGURE_PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
+    let comparison_plans = COMPARISON_FIGURE_PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
     let own = WEARWELL_ONLY_FIGURE_PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
-    let compared = of_integrated_lifetime_paper.filter_map(|plan| {
+    let compared = comparison_plans.filter_map(|plan| {
         let bars: Vec<BarGroup> = plan
             .labels_and_row_ids
             .iter()

@@ -140,12 +140,6 @@ impl ResultCounts {
         compared.count_outcome(outcome);
     }
 
-    /// Returns the number of reported results with which Wearwell's results agree, on the basis of an execution on the
-    /// paper's own kind of input.
-    pub fn reproduced_count(&self) -> usize {
-        self.measured.agreeing_results + self.executed_mechanism_results.agreeing_results
-    }
-
     /// Returns the counts of a paper's rows (reported results) as sentences: first the rows that count as results of
     /// Wearwell, then the rows that do not.
     pub fn result_count_sentences(&self) -> Vec<String> {

@@ -328,7 +328,8 @@ impl PendingReads {
         self.pending_read_addresses.extend(std::iter::repeat_n(address as u32, reads));
     }
 
-    /// Removes the pending reads of the present version (content) of `address`, and returns their number.
+    /// Forgets the reads that are scheduled for the present content of `address` but not issued yet, because the content
+    /// is replaced, and returns their number.
     fn take_pending_reads(&mut self, address: u64) -> u8 {
         let rest = std::mem::take(&mut self.pending_reads_by_address[address as usize]);
         self.pending_read_count -= u64::from(rest);

@@ -444,9 +444,9 @@ impl Ftl {
             (PageKind::Chunk, _, Some(stage)) => stage.keep_pages_of_stored_chunks(
                 pages.map(|ppn| (ppn, self.store.owner_in_oob(ppn).0)).collect(),
             ),
-            (kind, ..) => unreachable!(
-                "block {block} holds {kind:?} pages, which are never packed into compressed chunks"
-            ),
+            (kind, ..) => {
+                unreachable!("block {block} holds {kind:?} pages, which have neither deltas nor chunks")
+            }
         }
     }
 

@@ -345,7 +345,6 @@ impl DemandPagedMap {
         let (logical_pages, hidden_limit) = (self.logical_pages(), self.max_unidentified_invalid_pages);
         let (max_metadata_pages_per_access, mut in_nvram) =
             (self.max_metadata_pages_per_access, self.dirty_entries_in_nvram.take());
-        let marks_entries_mapped_without_program = self.marks_entries_mapped_without_program;
         if let Some(in_nvram) = &mut in_nvram {
             in_nvram.drop_ram_state();
         }
@@ -354,9 +353,9 @@ impl DemandPagedMap {
             max_unidentified_invalid_pages: hidden_limit,
             max_metadata_pages_per_access,
             dirty_entries_in_nvram: in_nvram,
+            marks_entries_mapped_without_program: self.marks_entries_mapped_without_program,
             ..new
         };
-        self.marks_entries_mapped_without_program = marks_entries_mapped_without_program;
     }
 
     /// Reloads the dirty map entries from NVRAM into the cache, after [`DemandPagedMap::drop_ram_state`].

@@ -134,7 +134,8 @@ impl LruQueue {
         self.slot_count += 1;
     }
 
-    /// Makes sure that the queue has a free position at its end.
+    /// Makes sure that the ring has a free position at the end of the queue: if it is full, removes obsolete positions,
+    /// or enlarges the ring.
     #[inline]
     fn ensure_free_position(&mut self, slots: &mut impl QueuePositions) {
         if self.end_position - self.first_position == self.slot_ring.len() as u64 {

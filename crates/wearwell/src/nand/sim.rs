@@ -330,8 +330,8 @@ impl SimNand {
         }
     }
 
-    /// Returns the kind of a programmed page: `Head` or `Tail` if the page describes its block, otherwise the kind of
-    /// the block's pages.
+    /// Returns the kind of a programmed page: `PageKind::BlockHead` or `PageKind::BlockTail` if the page describes its
+    /// block, otherwise the kind of the block's pages.
     #[inline]
     fn kind_of(&self, ppn: Ppn, block: usize) -> PageKind {
         let of_page = if self.head_and_tail_pages_of_block.is_empty() {
@@ -613,7 +613,7 @@ impl Nand for SimNand {
             let is_kept = self.read_bytes(self.page_location(ppn), into);
             assert!(
                 is_kept || oob.kind.is_host_data(),
-                "metadata page {ppn} is read, but the medium was told not to keep bytes of its kind (RetainedFields)"
+                "metadata page {ppn} is read, but the medium was told not to keep bytes of its kind (RetainedPageFields)"
             );
         }
         Ok(oob)
@@ -630,7 +630,7 @@ impl Nand for SimNand {
         let is_kept = self.page_payloads.read_page_in_place(place, page, look);
         assert!(
             is_kept,
-            "metadata page {ppn} is read, but the medium was told not to keep bytes of its kind (RetainedFields)"
+            "metadata page {ppn} is read, but the medium was told not to keep bytes of its kind (RetainedPageFields)"
         );
         Ok(())
     }
@@ -642,7 +642,7 @@ impl Nand for SimNand {
         let is_kept = self.page_payloads.read_words(place, words);
         assert!(
             is_kept,
-            "metadata page {ppn} is read, but the medium was told not to keep bytes of its kind (RetainedFields)"
+            "metadata page {ppn} is read, but the medium was told not to keep bytes of its kind (RetainedPageFields)"
         );
         Ok(())
     }

@@ -220,7 +220,7 @@ pub(super) struct ContentRecords {
     first_nvram_word: usize,
     /// Number of NVRAM words of the hash table; each holds one record or is vacant.
     table_words: usize,
-    /// Number of records in the table now.
+    /// Number of content records (of shared pages, chunks and deltas) that the NVRAM table holds now.
     record_count: u64,
     /// Number of records up to which further contents may be shared or packed; a few more records are allowed to
     /// complete a change.

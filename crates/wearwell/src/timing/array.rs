@@ -321,8 +321,9 @@ impl DieOrPlaneState {
         }
     }
 
-    /// Returns the index of the queue that the array serves next; `None` if all queues are empty. With
-    /// `background_first`, always that of background work.
+    /// Returns the index of the queue that the array serves next: reads, then host writes or the background work that
+    /// must precede them, then background work; `None` if all are empty. With `background_first`, always that of
+    /// background work, which must then not be empty. `PLAIN` means a device without suspension.
     #[inline(always)]
     fn choose_queue<const PLAIN: bool>(&mut self, background_first: bool) -> Option<u8> {
         if background_first {

@@ -62,7 +62,7 @@ pub(super) struct DeltaCost {
     flash_pages: u64,
     /// Number of host page writes from one measurement to the next.
     interval_writes: u32,
-    /// Number of host page writes until the next measurement.
+    /// Number of host page writes until the costs of deltas and of chunk members are measured again.
     writes_until_measurement: u32,
     /// Number of measurements made.
     measurements: u32,
@@ -106,7 +106,8 @@ impl DeltaCost {
         mix_bits(u64::from(lpn.0) << 32 | trial).is_multiple_of(PAGES_PER_PAGE_ON_TRIAL)
     }
 
-    /// Counts a host page write. Returns whether [`Self::measure`] is due.
+    /// Counts a host page write. Returns whether enough pages were written since the last measurement that the caller
+    /// must measure the costs of deltas and chunks again ([`Self::measure`]).
     pub(super) fn count_write_and_check_if_due(&mut self) -> bool {
         self.writes_until_measurement = self.writes_until_measurement.saturating_sub(1);
         self.writes_until_measurement == 0

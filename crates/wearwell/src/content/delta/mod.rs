@@ -149,6 +149,7 @@ pub(crate) struct DeltaState {
     share_of_writes_with_usable_delta: f64,
     /// What a write costs as a delta where a chunk could store it, too.
     cost: DeltaCost,
+    /// Counts of pages and deltas written, of merges, and of writes that were stored as whole pages.
     pub(crate) statistics: DeltaStatistics,
 }
 

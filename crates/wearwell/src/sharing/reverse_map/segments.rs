@@ -64,12 +64,13 @@ use crate::store::FlashPageStore;
 /// Default size of an NVRAM segment of reverse-map entries, bytes.
 pub const DEFAULT_SEGMENT_BYTES: u32 = 1024;
 
-/// Maximum number of further destination blocks, after the first, into which GC copies the pages of one victim. The
-/// victim's reverse-map entries join the segment chains of these blocks, each of which may need one more NVRAM segment.
-const EXTRA_GC_DESTINATION_BLOCKS: u32 = 2;
+/// Maximum number of segment chains, after the first, to which GC adds the reverse-map entries of one victim: the chains
+/// of two destination blocks and that of the tombstones, less one (`k - 1` in the module's comment). Each of them may
+/// need one more NVRAM segment than the victim's entries fill.
+const EXTRA_CHAINS_PER_VICTIM: u32 = 2;
 /// Minimum number of NVRAM segments with which any entry can be recorded: one for the entry, one for its copy when GC
-/// moves the page or compaction moves the entry, and one for each of [`EXTRA_GC_DESTINATION_BLOCKS`].
-const MIN_SEGMENTS: u64 = 2 + EXTRA_GC_DESTINATION_BLOCKS as u64;
+/// moves the page or compaction moves the entry, and one for each of the [`EXTRA_CHAINS_PER_VICTIM`] chains.
+const MIN_SEGMENTS: u64 = 2 + EXTRA_CHAINS_PER_VICTIM as u64;
 
 /// Bit that is 1 in every word of a stored segment header: a 0 shows that the segment has no header, or that a loss of
 /// power interrupted the store.
@@ -308,9 +309,9 @@ impl NvramSegments {
 
     /// Returns the number of free NVRAM segments without which the host may not add an entry (map a page without a
     /// program): one for the new entry, enough to copy the longest chain (entries of one block), which this entry may
-    /// have lengthened, and one for each of [`EXTRA_GC_DESTINATION_BLOCKS`].
+    /// have lengthened, and one for each of the [`EXTRA_CHAINS_PER_VICTIM`] chains.
     fn free_segments_needed_for_host_entry(&self) -> u32 {
-        1 + (self.chain_length_histogram.largest_count_per_block() + 1) + EXTRA_GC_DESTINATION_BLOCKS
+        1 + (self.chain_length_histogram.largest_count_per_block() + 1) + EXTRA_CHAINS_PER_VICTIM
     }
 
     /// Returns the number of entries, in all NVRAM segments together, at which the host may no longer map pages without
@@ -767,7 +768,7 @@ impl ReverseMap for NvramSegments {
         let index = block.index();
         self.compact_until(io, liveness_of, |map| {
             map.chains_by_block[index].entry_count == 0
-                || map.free_segment_count >= map.segment_count_of_chain(index) + EXTRA_GC_DESTINATION_BLOCKS
+                || map.free_segment_count >= map.segment_count_of_chain(index) + EXTRA_CHAINS_PER_VICTIM
         })
     }
 
@@ -815,7 +816,7 @@ impl ReverseMap for NvramSegments {
                 .max()
                 .unwrap_or(0)
                 .max(map.chain_length_histogram.largest_count_per_block());
-            map.free_segment_count >= opened + largest + EXTRA_GC_DESTINATION_BLOCKS
+            map.free_segment_count >= opened + largest + EXTRA_CHAINS_PER_VICTIM
         })
     }
 

@@ -19,6 +19,7 @@ mod profile;
 mod real_traces;
 mod recovery;
 mod replay;
+mod simulated_theory;
 mod theory;
 mod timeline;
 mod workload;

@@ -34,7 +34,6 @@ mod reverse_map;
 mod silent_cases;
 mod switching;
 mod table_limit;
-mod theory;
 mod timing;
 mod validity_stores;
 mod wear;

@@ -1,13 +1,5 @@
-//! Tests of write amplification under uniform random writes against closed forms.
-//!
-//! A is the write amplification, u the utilisation (logical / physical pages), a its inverse, b the number of pages per
-//! block, and X the mean number of valid pages of a victim:
-//! - FIFO cleaning: `A = a / (a + W0(-a exp(-a)))` (Desnoyers, SYSTOR 2012), with W0 the Lambert W function;
-//! - greedy: `A = b / (b - X)`, `X = m - m tau`, with the integer m and the number tau from 0 to 1 / m that satisfy
-//!   `u = (b - m + m tau) / (b (H_b - H_m + tau))`, with H the harmonic numbers;
-//! - d random choices: `A = b / (b - X)`, with `S_i` the share of blocks that have at least i valid pages,
-//!   `S_{b+1} = 0`, `(b - X) i (S_i - S_{i+1}) / (u b) = 1 - S_i^d`, and X such that the sum of all `S_i` is `u b` (Van
-//!   Houdt, SIGMETRICS 2013); d = 1 gives `A = 1 / (1 - u)`.
+//! Tests of the core's write amplification under uniform random writes against the closed forms and mean-field models of
+//! `wearwell_replay::theory`, and of its map's traffic against a formula.
 //!
 //! The formulas include neither free blocks nor partly written ones. So u is the *effective* utilisation: free blocks
 //! and the unwritten part of open blocks, averaged over the measurement, are subtracted from the physical space.
@@ -24,73 +16,16 @@ use wearwell::nand::{Geometry, RetainedPageFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::validity::{GeckoOptions, MergeMode};
 use wearwell::{Device, DeviceOptions};
+use wearwell_replay::theory::{d_choices_write_amplification, fifo_write_amplification, greedy_steady_state};
 
 /// Number of times that the unused space is sampled during one measurement.
 const SAMPLES: u64 = 4000;
 /// Over-provisioning values under test, each computed as physical / logical size - 1.
 const OVER_PROVISIONING_SHARES: [f64; 4] = [0.07, 0.15, 0.28, 0.4286];
 
-/// Returns the harmonic number of `n`, the sum of 1/k for k from 1 to `n`.
-fn harmonic(n: u32) -> f64 {
-    (1..=n).map(|k| 1.0 / k as f64).sum()
-}
-
-/// Returns the root of a decreasing function in `low..high`.
-fn bisect(mut low: f64, mut high: f64, value: impl Fn(f64) -> f64) -> f64 {
-    for _ in 0..200 {
-        let middle = f64::midpoint(low, high);
-        if value(middle) > 0.0 { low = middle } else { high = middle }
-    }
-    f64::midpoint(low, high)
-}
-
-/// Computes the write amplification of FIFO cleaning at utilisation `u` (logical / physical pages), which is `1 / (1 -
-/// v)`. The valid share v of a victim satisfies `u = (1 - v) / -ln v`.
-fn fifo_write_amplification(u: f64) -> f64 {
-    let valid = bisect(1e-12, 1.0 - 1e-12, |v| u - (1.0 - v) / -v.ln());
-    1.0 / (1.0 - valid)
-}
-
-/// Computes the write amplification of greedy GC with `b` pages per block at utilisation `u` (logical / physical
-/// pages), by the mean-field model of Desnoyers.
+/// Returns the write amplification of greedy GC with `b` pages per block at utilisation `u` (logical / physical pages).
 fn greedy_write_amplification(b: u32, u: f64) -> f64 {
-    let pages = b as f64;
-    for m in 1..=b {
-        let full = harmonic(b) - harmonic(m);
-        // u is a function of tau from 0 to 1 / m; its range has to contain the wanted value.
-        let utilisation = |tau: f64| (pages - m as f64 + m as f64 * tau) / (pages * (full + tau));
-        let (from, to) = (utilisation(0.0), utilisation(1.0 / m as f64));
-        if (from.min(to)..=from.max(to)).contains(&u) {
-            let sign = if from > to { 1.0 } else { -1.0 };
-            let tau = bisect(0.0, 1.0 / m as f64, |tau| sign * (utilisation(tau) - u));
-            let valid = m as f64 * (1.0 - tau);
-            return pages / (pages - valid);
-        }
-    }
-    panic!("no m fits u = {u}")
-}
-
-/// Returns the expected number of valid pages of a block in the mean-field model of GC that takes the best of `d`
-/// random blocks. Blocks have `b` pages, `u` is the utilisation, and a victim has `valid` valid pages on average.
-fn expected_valid_pages_per_block(b: u32, u: f64, d: u32, valid: f64) -> f64 {
-    let pages = b as f64;
-    let mut above = 0.0;
-    let mut sum = 0.0;
-    for i in (1..=b).rev() {
-        let rate = (pages - valid) * i as f64 / (u * pages);
-        above = bisect(above, 1.0, |share| 1.0 - share.powf(d as f64) - rate * (share - above));
-        sum += above;
-    }
-    sum
-}
-
-/// Computes the write amplification of GC that takes the best of `d` random blocks, with `b` pages per block at
-/// utilisation `u` (logical / physical pages).
-fn d_choices_write_amplification(b: u32, u: f64, d: u32) -> f64 {
-    let pages = b as f64;
-    // The more valid pages a victim has, the slower the turnover, and the fuller the blocks.
-    let valid = bisect(0.0, pages - 1e-9, |valid| u * pages - expected_valid_pages_per_block(b, u, d, valid));
-    pages / (pages - valid)
+    greedy_steady_state(u, b as usize).write_amplification
 }
 
 /// Write amplification measured in a run, and the utilisation at which it was measured.
@@ -225,11 +160,11 @@ fn closed_forms_of_write_amplification_give_the_published_values() {
     }
     for u in [0.7, 0.85, 0.93] {
         assert!(
-            (d_choices_write_amplification(64, u, 1) - 1.0 / (1.0 - u)).abs() < 1e-6,
+            (d_choices_write_amplification(u, 64, 1) - 1.0 / (1.0 - u)).abs() < 1e-6,
             "random cleaning at {u}"
         );
         assert!(
-            (d_choices_write_amplification(64, u, 1000) / greedy_write_amplification(64, u) - 1.0).abs()
+            (d_choices_write_amplification(u, 64, 1000) / greedy_write_amplification(64, u) - 1.0).abs()
                 < 0.005,
             "many choices are greedy at {u}"
         );
@@ -282,7 +217,7 @@ fn write_amplification_of_d_choices_gc_follows_its_mean_field_model() {
             let parts = page_map_with_victim_policy(VictimPolicy::DChoices { random_candidates: d });
             let measured = Run::new([8192, 64, 4096], spare, &parts)
                 .measure_write_amplification(transient_drive_writes(spare) + 1.0, 1.0);
-            let expected = d_choices_write_amplification(64, measured.effective_utilisation, d);
+            let expected = d_choices_write_amplification(measured.effective_utilisation, 64, d);
             assert_close(&format!("{d} choices, spare {spare}"), measured.amplification, expected, 1.0);
         }
     }

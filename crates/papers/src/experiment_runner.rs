@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use wearwell_replay::atomic_file::write_file_atomically;
 use wearwell_replay::replay::Progress;
+use wearwell_replay::worker_threads::spawn_workers;
 
 use super::experiment::{self, Experiment, ExperimentConditions, ExperimentRecord, ExperimentSize};
 use super::missing_record::MissingRecordReason;
@@ -206,25 +207,15 @@ fn run_concurrently(
     let (next, is_ended) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (sender, reports) = channel();
     std::thread::scope(|scope| {
-        for k in 0..max_parallel_tasks.clamp(1, tasks.len().max(1)) {
-            let (sender, next, is_ended) = (sender.clone(), &next, &is_ended);
-            let thread = std::thread::Builder::new().stack_size(WORKER_STACK_BYTES);
-            match thread.spawn_scoped(scope, move || run_tasks_of_thread(tasks, next, is_ended, &sender)) {
-                Err(error) if k == 0 => return Err(error),
-                // The record is the same with fewer threads.
-                Err(_) => break,
-                Ok(_) => {}
-            }
-        }
-        drop(sender);
+        let (next, is_ended_by_user) = (&next, &is_ended);
+        let work = move || run_tasks_of_thread(tasks, next, is_ended_by_user, &sender);
+        // The record is the same with fewer threads.
+        spawn_workers(scope, max_parallel_tasks.clamp(1, tasks.len().max(1)), work)?;
         let outcome = handle_worker_messages(tasks, reports, &is_ended, results, observer, write_results);
         is_ended.store(true, Ordering::Relaxed);
         outcome
     })
 }
-
-/// Stack size of the threads that run experiments, bytes: as large as that of the main thread usually is.
-const WORKER_STACK_BYTES: usize = 8 << 20;
 
 /// Executes one of several worker threads: runs the next experiment that no thread has begun, and repeats this until no
 /// experiment is left or the run is ended.

@@ -29,4 +29,5 @@ pub mod steadiness;
 pub mod sweep;
 pub mod theory;
 pub mod timeline;
+pub mod worker_threads;
 pub mod workload;

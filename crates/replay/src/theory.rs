@@ -90,13 +90,6 @@ pub fn fifo_write_amplification(u: f64) -> f64 {
     a / (a + lambert_w0(-a * (-a).exp()))
 }
 
-/// Returns the write amplification if the victim is a uniformly random closed block: `1 / (1 - u)`, with the
-/// utilisation `u` (logical / physical pages).
-pub fn random_victim_write_amplification(u: f64) -> f64 {
-    require_utilisation(u);
-    1.0 / (1.0 - u)
-}
-
 /// Steady state of greedy collection with finite blocks, from [`greedy_steady_state`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct GreedySteadyState {
@@ -112,13 +105,6 @@ pub struct GreedySteadyState {
     /// Share of closed blocks with `i` valid pages, at index `i` from 0 to `b`, the pages per block. The shares sum to
     /// 1; their mean number of valid pages is `u b`, with the utilisation `u`.
     pub valid_count_shares: Vec<f64>,
-}
-
-impl GreedySteadyState {
-    /// Returns the mean number of valid pages over all closed blocks.
-    pub fn mean_valid_pages(&self) -> f64 {
-        self.valid_count_shares.iter().enumerate().map(|(i, share)| i as f64 * share).sum()
-    }
 }
 
 /// Returns the mean-field steady state of greedy collection with `pages_per_block` pages per block (`b` in the

@@ -427,13 +427,30 @@ pub(crate) fn refuse_settings_ignored_by_design(
     }
 }
 
+/// A run that a command makes on every input: a design with one of the command's configurations.
+#[derive(Clone)]
+pub(crate) struct ConfiguredRun {
+    /// Index of the run's configuration in [`Configurations::configs`].
+    pub(crate) config_index: usize,
+    /// Name of the run's design.
+    pub(crate) design: String,
+    /// Text of the settings that distinguish the run from other runs of the command; empty if there are none.
+    pub(crate) settings_text: String,
+}
+
+impl ConfiguredRun {
+    /// Returns the name of the run in progress messages: the design and the settings that distinguish the run.
+    pub(crate) fn progress_label(&self) -> String {
+        format!("{} {}", self.design, self.settings_text).trim_end().to_owned()
+    }
+}
+
 /// The configurations of a command, and the runs that it makes on every input.
 pub(crate) struct Configurations {
     /// Distinct configurations of the runs; several runs may share one.
     pub(crate) configs: Vec<Config>,
-    /// Runs on every input, each as a tuple: the index of its configuration in `configs`, the name of its design, and
-    /// the text of the settings that distinguish it from other runs.
-    pub(crate) runs: Vec<(usize, String, String)>,
+    /// Runs that are made on every input.
+    pub(crate) runs: Vec<ConfiguredRun>,
 }
 
 impl Configurations {
@@ -451,14 +468,20 @@ impl Configurations {
                 let config = config_of(&settings)?;
                 variant.refuse_ignored_settings(&config)?;
                 let known = configs.iter().position(|other| *other == config);
-                let number = known.unwrap_or(configs.len());
+                let config_index = known.unwrap_or(configs.len());
                 if known.is_none() {
                     configs.push(config);
                 }
-                runs.push((number, variant.design.clone(), settings_text(&settings)));
+                let (design, settings_text) = (variant.design.clone(), settings_text(&settings));
+                runs.push(ConfiguredRun { config_index, design, settings_text });
             }
         }
         Ok(Self { configs, runs })
+    }
+
+    /// Returns the text in the record of a run that distinguishes it from other runs of its design.
+    pub(crate) fn variant_of_run(&self, run: &ConfiguredRun) -> String {
+        self.configs[run.config_index].run_label(&run.settings_text)
     }
 }
 
@@ -647,8 +670,8 @@ fn run_designs_on_one_input(
     let opened = source.open_for_runs(&configurations.configs, reporter)?;
     let mut plans: Vec<Plan<'_>> = Vec::new();
     for (number, config) in configurations.configs.iter().enumerate() {
-        let of_config = configurations.runs.iter().filter(|run| run.0 == number);
-        let designs: Vec<String> = of_config.map(|(_, design, _)| design.clone()).collect();
+        let of_config = configurations.runs.iter().filter(|run| run.config_index == number);
+        let designs: Vec<String> = of_config.map(|run| run.design.clone()).collect();
         plans.push(checked_plan(config, &opened.input, plans.first(), &designs, check)?);
     }
     if perfetto.is_some() {
@@ -657,16 +680,16 @@ fn run_designs_on_one_input(
             .try_for_each(Plan::require_event_timing)
             .map_err(|error| Failure::of_usage(error.to_string()))?;
     }
-    let run = |(number, design, settings): &(usize, String, String)| {
-        let label = if settings.is_empty() { design.clone() } else { format!("{design} {settings}") };
-        let (plan, mut progress) = (&plans[*number], reporter.progress_callback_of_run(&label));
+    let run = |run: &ConfiguredRun| {
+        let (plan, label) = (&plans[run.config_index], run.progress_label());
+        let mut progress = reporter.progress_callback_of_run(&label);
         let (record, trace) = match perfetto {
-            None => plan.run(design, &mut progress).map(|record| (record, None)),
+            None => plan.run(&run.design, &mut progress).map(|record| (record, None)),
             Some(PerfettoOutput { window, .. }) => plan
-                .run_traced(design, window.clone(), &mut progress)
+                .run_traced(&run.design, window.clone(), &mut progress)
                 .map(|(record, trace)| (record, Some(trace))),
         }?;
-        let variant = configurations.configs[*number].run_label(settings);
+        let variant = configurations.variant_of_run(run);
         Ok((RunRecord { variant, ..record }.with_years_scaled_to_exported_bytes(args.scale_to), trace))
     };
     for (_, outcome) in run_concurrently(&configurations.runs, args.jobs, || reporter.is_interrupted(), run) {

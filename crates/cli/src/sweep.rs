@@ -14,8 +14,8 @@ use crate::jobs::run_concurrently;
 use crate::output::{print, print_message};
 use crate::progress::{ProgressReporter, RemainingTimeReporter};
 use crate::run::{
-    Configurations, DesignVariant, InputSource, Outputs, open_result_folder, print_partial_runs,
-    refuse_overridden_settings, refuse_settings_ignored_by_all,
+    Configurations, ConfiguredRun, DesignVariant, InputSource, Outputs, open_result_folder,
+    print_partial_runs, refuse_overridden_settings, refuse_settings_ignored_by_all,
 };
 use crate::{Failure, Outcome};
 
@@ -92,9 +92,9 @@ impl SweepInput {
     fn runs_using_input<'a>(
         &'a self,
         configurations: &'a Configurations,
-    ) -> impl Iterator<Item = &'a (usize, String, String)> {
+    ) -> impl Iterator<Item = &'a ConfiguredRun> {
         let is_of = |config: &Config| self.seed.is_none_or(|seed| config.seed() == seed);
-        configurations.runs.iter().filter(move |run| is_of(&configurations.configs[run.0]))
+        configurations.runs.iter().filter(move |run| is_of(&configurations.configs[run.config_index]))
     }
 }
 
@@ -144,18 +144,15 @@ struct SweepContext<'a> {
     has_single_input: bool,
 }
 
-/// One run of a sweep: index of its configuration, name of the design, settings that distinguish it.
-type SweepRun = (usize, String, String);
-
 impl SweepContext<'_> {
     /// Runs all configurations of the sweep on one input until ctrl-C. A run that fails is recorded, and the others
     /// continue.
     fn run_sweep_on_input(&self, source: &SweepInput, swept: &mut SweepResults) {
-        let tasks: Vec<SweepRun> = source.runs_using_input(self.configurations).cloned().collect();
-        let failed = |task: &SweepRun, error: String| FailedRun {
+        let tasks: Vec<ConfiguredRun> = source.runs_using_input(self.configurations).cloned().collect();
+        let failed = |task: &ConfiguredRun, error: String| FailedRun {
             trace: source.name.clone(),
-            design: task.1.clone(),
-            variant: self.configurations.configs[task.0].run_label(&task.2),
+            design: task.design.clone(),
+            variant: self.configurations.variant_of_run(task),
             error,
         };
         let opened = match source.input.open_for_runs(&self.configurations.configs, self.reporter) {
@@ -174,8 +171,8 @@ impl SweepContext<'_> {
         {
             self.reporter.print_message(&format!("note: {sentence}"));
         }
-        let run = |task: &SweepRun| {
-            let outcome = match &plans[task.0] {
+        let run = |task: &ConfiguredRun| {
+            let outcome = match &plans[task.config_index] {
                 Some(Ok(plan)) => self.load_or_execute_run(plan, task),
                 Some(Err(error)) => Err(error.clone()),
                 None => unreachable!("every task of the input has a plan"),
@@ -193,31 +190,27 @@ impl SweepContext<'_> {
     fn plans_of_configurations<'a>(
         &'a self,
         input: &'a Input,
-        tasks: &[SweepRun],
+        tasks: &[ConfiguredRun],
     ) -> Vec<Option<Result<Plan<'a>, String>>> {
         let mut plans: Vec<Option<Result<Plan<'_>, String>>> = Vec::new();
         for (number, config) in self.configurations.configs.iter().enumerate() {
             let known = plans.iter().flatten().find_map(|plan| plan.as_ref().ok());
             let plan = || known.map_or_else(|| Plan::new(config, input), |known| known.with_config(config));
-            let is_used = tasks.iter().any(|task| task.0 == number);
+            let is_used = tasks.iter().any(|task| task.config_index == number);
             plans.push(is_used.then(|| plan().map_err(|error| error.to_string())));
         }
         plans
     }
 
     /// Returns the record of a run of the sweep, from the folder of `--resume` if it is there; otherwise runs it.
-    fn load_or_execute_run(
-        &self,
-        plan: &Plan<'_>,
-        (number, design, settings): &SweepRun,
-    ) -> Result<RunRecord, String> {
-        let variant = self.configurations.configs[*number].run_label(settings);
-        let key = plan.run_result_key(design);
+    fn load_or_execute_run(&self, plan: &Plan<'_>, run: &ConfiguredRun) -> Result<RunRecord, String> {
+        let variant = self.configurations.variant_of_run(run);
+        let key = plan.run_result_key(&run.design);
         if let Some(record) = self.result_folder.and_then(|result_folder| result_folder.get(&key)) {
             self.remaining_time_reporter.exclude_resumed_run();
-            return Ok(RunRecord { variant, origins: plan.setting_origins(design), ..record });
+            return Ok(RunRecord { variant, origins: plan.setting_origins(&run.design), ..record });
         }
-        let outcome = self.execute_run(plan, &key, design, settings);
+        let outcome = self.execute_run(plan, &key, run);
         self.remaining_time_reporter.count_finished_run();
         outcome.map(|record| RunRecord { variant, ..record })
     }
@@ -227,19 +220,17 @@ impl SweepContext<'_> {
         &self,
         plan: &Plan<'_>,
         result_key: &str,
-        design: &String,
-        settings: &str,
+        run: &ConfiguredRun,
     ) -> Result<RunRecord, String> {
-        let designs = std::slice::from_ref(design);
+        let designs = std::slice::from_ref(&run.design);
         let checked = if self.has_single_input {
             plan.check_designs_and_content_model(designs)
         } else {
             plan.check_designs(designs)
         };
         checked.map_err(|error| error.to_string())?;
-        let label = format!("{design} {settings}");
         let record = plan
-            .run(design, &mut self.reporter.progress_callback_of_run(label.trim_end()))
+            .run(&run.design, &mut self.reporter.progress_callback_of_run(&run.progress_label()))
             .map_err(|error| error.to_string())?;
         if let Some(result_folder) = self.result_folder {
             result_folder.store_if_finished(result_key, &record).map_err(|error| {

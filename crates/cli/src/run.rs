@@ -714,6 +714,7 @@ pub(crate) fn checked_plan<'a>(
 ) -> Result<Plan<'a>, Failure> {
     let plan = plan_of_same_input.map_or_else(|| Plan::new(config, input), |other| other.with_config(config));
     let plan = plan.map_err(|error| replay_failure(&error))?;
+    check.refuse_scaling_to_smaller_drive(&plan)?;
     check.refuse_or_note_unused_options(&plan, input, plan_of_same_input.is_none())?;
     plan.check_designs(designs).map_err(|error| replay_failure(&error))?;
     Ok(plan)
@@ -727,6 +728,7 @@ pub(crate) struct UnusedOptionCheck<'a> {
     has_single_input: bool,
     /// Value of `--scale-to`: exported bytes of the drive to which lifetimes are scaled.
     scale_to: Option<u64>,
+    /// Display of the progress of the command, which prints the notes.
     reporter: &'a ProgressReporter,
 }
 
@@ -734,6 +736,20 @@ impl<'a> UnusedOptionCheck<'a> {
     /// Creates the check for a command with these inputs and arguments.
     pub(crate) fn of_inputs(sources: &[InputSource], args: &RunArgs, reporter: &'a ProgressReporter) -> Self {
         Self { has_single_input: sources.len() == 1, scale_to: args.scale_to, reporter }
+    }
+
+    /// Refuses to scale lifetimes to a drive that exports fewer bytes than the simulated one: it could not hold what the
+    /// simulated drive holds.
+    fn refuse_scaling_to_smaller_drive(&self, plan: &Plan<'_>) -> Result<(), Failure> {
+        let device = plan.resolved_device();
+        let simulated_bytes = u64::from(device.logical_pages) * u64::from(device.geometry.page_bytes);
+        match self.scale_to.filter(|&bytes| bytes < simulated_bytes) {
+            None => Ok(()),
+            Some(bytes) => Err(Failure::of_usage(format!(
+                "--scale-to is {bytes} bytes, but the simulated drive exports {simulated_bytes}: give the size of a drive \
+                 at least as large, such as 512GiB, or leave --scale-to out"
+            ))),
+        }
     }
 
     /// Refuses options that have no effect on the input, if the command has only this one. If it has several, prints a

@@ -1389,6 +1389,16 @@ fn scaling_a_lifetime_needs_a_run_with_times() {
 }
 
 #[test]
+fn a_lifetime_is_not_scaled_to_a_drive_smaller_than_the_simulated_one() {
+    let load = "uniform:pages=1000,requests=100,rate=1000";
+    let sentence = ["--scale-to is 10 bytes, but the simulated drive exports", "at least as large"];
+    for command in ["replay", "compare", "life", "ablate"] {
+        let arguments = [command, "--workload", load, "--scale-to", "10"];
+        assert_refused(EXIT_USAGE_ERROR, &arguments, &sentence);
+    }
+}
+
+#[test]
 fn over_provisioning_out_of_range_is_refused_on_the_command_line() {
     for share in ["7", "0.00001", "0"] {
         let arguments = ["replay", "--workload", "uniform:pages=1000", "--over-provisioning", share];

@@ -120,8 +120,8 @@ pub(crate) struct RunArgs {
     pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) results: ResultArgs,
-    /// Also print the lifetime in years of a drive that exports this many bytes (512GiB, 1TiB) and receives the same
-    /// writes per second
+    /// Also print the lifetime in years of a drive that exports this many bytes (512GiB, 1TiB), at least as many as the
+    /// simulated one, and receives the same writes per second
     #[arg(long, value_name = "BYTES", value_parser = parse_nonzero_drive_bytes)]
     pub(crate) scale_to: Option<u64>,
     /// Number of runs at a time

@@ -255,12 +255,15 @@ struct FinishedRuns {
     outputs: Outputs,
     /// Whether every design ran to the end on every input of the command.
     is_complete: bool,
+    /// First failure of a run on the only input, or wrong usage that was found after other runs; it ends the command
+    /// after the finished runs are reported.
+    failure: Option<Failure>,
 }
 
 impl FinishedRuns {
     /// Writes the records of the runs to the requested files, and prints their table unless standard output holds a
-    /// result.
-    fn write_and_print(&self, args: &RunArgs) -> Result<Outcome, Failure> {
+    /// result. Then returns the failure of another run, if there is one.
+    fn write_and_print(self, args: &RunArgs) -> Result<Outcome, Failure> {
         if self.comparison.runs.is_empty() {
             return Err(Failure::interrupted());
         }
@@ -276,7 +279,8 @@ impl FinishedRuns {
                 if args.markdown { self.comparison.to_markdown() } else { self.comparison.to_table() };
             print(&table)?;
         }
-        Ok(if self.is_complete { Outcome::Done } else { Outcome::Partial })
+        let outcome = if self.is_complete { Outcome::Done } else { Outcome::Partial };
+        self.failure.map_or(Ok(outcome), Err)
     }
 }
 
@@ -289,8 +293,8 @@ pub(crate) fn print_partial_runs(comparison: &Comparison) {
     }
 }
 
-/// Runs every design on every input at every point of the parameter sweep. Ctrl-C ends the current runs; finished runs
-/// are reported.
+/// Runs every design on every input at every point of the parameter sweep. Finished runs are reported even if Ctrl-C
+/// ends the current runs or another run fails.
 fn run_designs_on_inputs<'a>(
     traces: impl Iterator<Item = &'a PathBuf> + Clone,
     designs: &[String],
@@ -323,15 +327,19 @@ fn run_designs_on_inputs<'a>(
     })?;
     let mut comparison = Comparison::of_runs(Vec::new());
     let check = UnusedOptionCheck::of_inputs(&sources, args, &reporter);
-    let mut complete = for_each_input(&sources, &reporter, |source| {
+    let inputs_outcome = for_each_input(&sources, &reporter, |source| {
         run_designs_on_one_input(source, &configurations, args, perfetto, &check, &mut comparison)
-    })?;
-    if comparison.runs.is_empty() && !complete {
-        return Err(Failure::no_replayable_input());
-    }
-    complete &= comparison.runs.len() == sources.len() * configurations.runs.len();
-    complete &= comparison.runs.iter().all(|run| !run.partial);
-    Ok(FinishedRuns { comparison, outputs, is_complete: complete })
+    });
+    let (are_inputs_read, failure) = match inputs_outcome {
+        Err(failure) if comparison.runs.is_empty() => return Err(failure),
+        Ok(false) if comparison.runs.is_empty() => return Err(Failure::no_replayable_input()),
+        Err(failure) => (false, Some(failure)),
+        Ok(are_inputs_read) => (are_inputs_read, None),
+    };
+    let is_complete = are_inputs_read
+        && comparison.runs.len() == sources.len() * configurations.runs.len()
+        && comparison.runs.iter().all(|run| !run.partial);
+    Ok(FinishedRuns { comparison, outputs, is_complete, failure })
 }
 
 /// Number of cells of the block maps (charts of the blocks' state) in an HTML page: the total over all runs of the
@@ -692,14 +700,22 @@ fn run_designs_on_one_input(
         let variant = configurations.variant_of_run(run);
         Ok((RunRecord { variant, ..record }.with_years_scaled_to_exported_bytes(args.scale_to), trace))
     };
+    let mut first_failure = None;
     for (_, outcome) in run_concurrently(&configurations.runs, args.jobs, || reporter.is_interrupted(), run) {
-        let (record, trace) = outcome.map_err(|error: ReplayError| replay_failure(&error))?;
-        comparison.runs.push(record);
-        if let (Some(perfetto), Some(trace)) = (perfetto, trace) {
-            perfetto.write(&trace, args.quiet)?;
+        match outcome {
+            Ok((record, trace)) => {
+                comparison.runs.push(record);
+                if let (Some(perfetto), Some(trace)) = (perfetto, trace) {
+                    perfetto.write(&trace, args.quiet)?;
+                }
+            }
+            // The other runs are kept: they may have taken hours.
+            Err(error) => {
+                first_failure.get_or_insert_with(|| replay_failure(&error));
+            }
         }
     }
-    Ok(())
+    first_failure.map_or(Ok(()), Err)
 }
 
 /// Returns the checked plan of a run (surveyed input and device), so that errors are reported before runs that take

@@ -603,6 +603,23 @@ fn a_lifetime_is_not_scaled_to_a_drive_of_zero_bytes() {
     assert_refused(EXIT_USAGE_ERROR, &arguments, &["a drive exports more than 0 bytes"]);
 }
 
+/// Regression: the failure of one run dropped the records of all runs of the same input, or of those after it.
+#[test]
+fn a_failed_run_of_a_comparison_leaves_the_other_runs_in_the_result() {
+    let load = "uniform:pages=4000,requests=2000";
+    for designs in ["page-map,geckoftl,dftl", "geckoftl,page-map,dftl"] {
+        let comparison = ["compare", "--workload", load, "--designs", designs, "--json", "-"];
+        // Only geckoftl stores something in the spare area.
+        let ended = wearwell(&[&comparison[..], &["--set", "device.spare_bytes=0"]].concat());
+        assert_eq!(ended.status.code(), Some(EXIT_RUN_FAILED), "{}", stderr(&ended));
+        assert!(stderr(&ended).contains("device.spare_bytes is 0"), "{}", stderr(&ended));
+        let result: Value = serde_json::from_str(&stdout(&ended)).unwrap();
+        let finished: Vec<&Value> =
+            result["runs"].as_array().unwrap().iter().map(|run| &run["design"]).collect();
+        assert_eq!(finished, ["page-map", "dftl"]);
+    }
+}
+
 /// Regression: a conversion from the native format to the native format lost the text about the origin of the trace.
 #[test]
 fn a_conversion_keeps_the_provenance_or_says_that_it_is_lost() {

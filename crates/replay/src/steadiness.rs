@@ -9,8 +9,6 @@
 //! Blocks must have been erased in every window, because a drive that is only being filled has a constant write
 //! amplification too.
 
-use std::fmt::Write as _;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -80,29 +78,50 @@ impl Steadiness {
         }
     }
 
-    /// Returns a sentence for reports on whether a run of `requests` requests was steady.
+    /// Returns a sentence for reports on whether a run of `requests` requests was steady. Of a run that was not, it
+    /// names each limit that was exceeded.
     pub fn describe(&self, requests: u64) -> String {
-        let mut text = String::new();
-        let percent = |share: f64| 100.0 * share;
-        let _ = if self.is_steady {
-            let part = if self.from_request == 0 {
-                "steady throughout".to_owned()
-            } else {
-                format!("steady after {} of {requests} requests", self.from_request)
-            };
-            write!(
-                text,
-                "{part}: write amplification within {:.1} %, slope {:+.1} %",
-                percent(self.deviation),
-                percent(self.slope)
-            )
-        } else {
-            write!(text, "not steady: {:.3} drive writes, {} blocks erased", self.drive_writes, self.erases)
-        };
-        if !self.is_steady && self.deviation > 0.0 {
-            let _ = write!(text, "; write amplification moved by {:.0} %", percent(self.deviation));
+        if !self.is_steady {
+            return format!(
+                "not steady: {:.3} drive writes, {} blocks erased{}",
+                self.drive_writes,
+                self.erases,
+                self.reason_if_not_steady()
+            );
         }
-        text
+        let part = if self.from_request == 0 {
+            "steady throughout".to_owned()
+        } else {
+            format!("steady after {} of {requests} requests", self.from_request)
+        };
+        format!(
+            "{part}: write amplification within {:.1} %, slope {:+.1} %",
+            100.0 * self.deviation,
+            100.0 * self.slope
+        )
+    }
+
+    /// Returns the end of the sentence on a run that was not steady: by how much write amplification exceeded each
+    /// limit or, if it exceeded none, what else was missing. Empty if no block was erased, which the sentence states
+    /// already.
+    fn reason_if_not_steady(&self) -> String {
+        let mut exceeded = Vec::new();
+        if self.deviation > MAX_RELATIVE_WINDOW_DEVIATION {
+            let limit = 100.0 * MAX_RELATIVE_WINDOW_DEVIATION;
+            exceeded.push(format!("moved by {:.1} % (limit {limit:.0} %)", 100.0 * self.deviation));
+        }
+        if self.slope.abs() > MAX_RELATIVE_AMPLIFICATION_CHANGE {
+            let limit = 100.0 * MAX_RELATIVE_AMPLIFICATION_CHANGE;
+            exceeded.push(format!("slope {:+.1} % (limit {limit:.0} %)", 100.0 * self.slope));
+        }
+        if !exceeded.is_empty() {
+            format!("; write amplification {}", exceeded.join(", "))
+        } else if self.erases > 0 {
+            "; a tenth of the run has no host writes or no erases, or the run is too short to judge"
+                .to_owned()
+        } else {
+            String::new()
+        }
     }
 }
 
@@ -222,6 +241,25 @@ mod tests {
             (shape.max_relative_window_deviation, shape.slope)
         );
         assert!(slow.is_steady && slow.from_request > 0, "its second half rises by less: {slow:?}");
+    }
+
+    /// Bug: the sentence stated only the deviation of the windows, also of a run in which only the slope was too great.
+    #[test]
+    fn the_sentence_on_an_unsteady_run_names_the_limits_that_were_exceeded() {
+        let sentence = |deviation, slope, erases| {
+            Steadiness { deviation, slope, erases, ..Steadiness::default() }.describe(100)
+        };
+        let start = "not steady: 0.000 drive writes, 7 blocks erased; ";
+        assert_eq!(
+            sentence(0.03, -0.0236, 7),
+            format!("{start}write amplification slope -2.4 % (limit 2 %)")
+        );
+        assert_eq!(
+            sentence(0.45, 0.6, 7),
+            format!("{start}write amplification moved by 45.0 % (limit 5 %), slope +60.0 % (limit 2 %)")
+        );
+        assert!(sentence(0.0, 0.0, 7).starts_with(&format!("{start}a window")));
+        assert_eq!(sentence(0.0, 0.0, 0), "not steady: 0.000 drive writes, 0 blocks erased");
     }
 
     #[test]

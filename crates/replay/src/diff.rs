@@ -40,6 +40,8 @@ const RUN_DESCRIPTION_FIELDS: [&str; 12] = [
 /// report.
 const IGNORED_FIELDS: [&str; 5] =
     ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes", "timeline", "timeline_cells"];
+/// Beginnings of the names of the fields that a run's table does not show if the run was overloaded.
+const RATE_DEPENDENT_FIELDS: [&str; 3] = ["latency_us.", "lifetime.years", "lifetime.scaled_years"];
 /// Largest number of records in a list whose records are compared one by one. A longer list holds samples over time,
 /// and is compared as a whole.
 const MAX_RECORDS_COMPARED_SINGLY: usize = 64;
@@ -128,6 +130,10 @@ pub struct Difference {
     /// For a setting: where the value in the first and in the second file comes from (`default`, `set`, `file
     /// drive.toml:3`, ..). Absent for other fields, and if a file does not record it.
     pub origins: [Option<String>; 2],
+    /// Whether tables hide the value of the first and of the second file: a latency or a lifetime in years of an
+    /// overloaded run. Latencies of such a run grow with its length, and the drive cannot sustain the rate of the
+    /// requests.
+    pub is_hidden: [bool; 2],
 }
 
 /// Two runs, one of each result file, with the fields in which their records differ.
@@ -227,6 +233,7 @@ impl RunPair {
                 a: of_a.cloned(),
                 b: of_b.cloned(),
                 origins: [&a, &b].map(|fields| setting_origin(field, fields)),
+                is_hidden: [&a, &b].map(|fields| is_figure_of_overloaded_run(field, fields)),
             })
         });
         let (causes, results) =
@@ -234,7 +241,8 @@ impl RunPair {
         Self { title, causes, results }
     }
 
-    /// Returns the table of the fields in which the two runs differ.
+    /// Returns the table of the fields in which the two runs differ. Below it are the texts, such as notes, that only
+    /// one of the runs has.
     fn to_table(&self) -> String {
         if self.causes.is_empty() && self.results.is_empty() {
             return format!("{}: no difference\n\n", self.title);
@@ -246,45 +254,127 @@ impl RunPair {
                 continue;
             }
             rows.push(vec![format!("{head}:")]);
-            rows.extend(differences.iter().map(Difference::table_row));
+            rows.extend(differences.iter().filter_map(Difference::table_row));
         }
-        format!("{}\n{}", self.title, aligned_text(&rows))
+        let lines: String = self.lines_below_table().iter().map(|line| format!("{line}\n")).collect();
+        let gap = if lines.is_empty() { "" } else { "\n" };
+        format!("{}\n{}{lines}{gap}", self.title, aligned_text(&rows))
+    }
+
+    /// Returns the lines below the table: each text of a list (such as a note) that only one run has, and a line on
+    /// figures that the table leaves out.
+    pub(crate) fn lines_below_table(&self) -> Vec<String> {
+        let differences = || self.causes.iter().chain(&self.results);
+        let mut lines: Vec<String> = differences().flat_map(Difference::lines_of_texts).collect();
+        let hidden = differences().filter(|difference| difference.is_hidden == [true; 2]).count();
+        if hidden > 0 {
+            lines.push(format!(
+                "not shown: {hidden} latencies and lifetimes in years that differ, because both runs were overloaded"
+            ));
+        }
+        lines
     }
 }
 
 impl Difference {
-    /// Returns the table row of a field that differs: its name, both values, and their ratio.
-    pub(crate) fn table_row(&self) -> Vec<String> {
-        let text = |value: &Option<Value>, origin: &Option<String>| {
+    /// Returns the table row of a field that differs: its name, both values, and their ratio; of two lists the number
+    /// of entries that differ. `None` if both values are lists of long texts, which [`Self::lines_of_texts`] returns,
+    /// or are hidden.
+    pub(crate) fn table_row(&self) -> Option<Vec<String>> {
+        if self.is_hidden == [true; 2] || self.lists_of_long_texts().is_some() {
+            return None;
+        }
+        let text = |value: &Option<Value>, origin: &Option<String>, is_hidden: bool| {
+            let value = value.as_ref().filter(|_| !is_hidden);
             let origin = origin.as_ref().map(|origin| format!(" ({origin})"));
-            cell_text_of_value(value.as_ref()) + &origin.unwrap_or_default()
+            cell_text_of_value(value) + &origin.unwrap_or_default()
         };
         let [of_a, of_b] = &self.origins;
-        vec![format!("  {}", self.field), text(&self.a, of_a), text(&self.b, of_b), self.ratio_text()]
+        let a = text(&self.a, of_a, self.is_hidden[0]);
+        let b = text(&self.b, of_b, self.is_hidden[1]);
+        Some(vec![format!("  {}", self.field), a, b + &self.differing_entries_text(), self.ratio_text()])
     }
 
-    /// Returns the ratio of the field's value in the second file to that in the first; empty if a value is not a
-    /// number, or if the first is 0.
+    /// Returns how many entries of two long lists, such as samples over time, differ; empty if a value is no such list.
+    fn differing_entries_text(&self) -> String {
+        let (Some(Value::Array(a)), Some(Value::Array(b))) = (&self.a, &self.b) else { return String::new() };
+        if short_list_text(a).is_some() && short_list_text(b).is_some() {
+            return String::new();
+        }
+        let of_both = a.iter().zip(b).filter(|(a, b)| a != b).count();
+        format!(", {} differ", of_both + a.len().abs_diff(b.len()))
+    }
+
+    /// Returns a line for each text that only one of the two values has, if both are lists of long texts, such as
+    /// notes.
+    fn lines_of_texts(&self) -> Vec<String> {
+        let Some([a, b]) = self.lists_of_long_texts() else { return Vec::new() };
+        let only = |which: &str, texts: &[&str], other: &[&str]| -> Vec<String> {
+            let missing = texts.iter().filter(|text| !other.contains(text));
+            missing.map(|text| format!("{}, only in the {which}: {text}", self.field)).collect()
+        };
+        let lines = [only("first", &a, &b), only("second", &b, &a)].concat();
+        if lines.is_empty() {
+            vec![format!("{}: the same texts in another order", self.field)]
+        } else {
+            lines
+        }
+    }
+
+    /// Returns the texts of both values if both are lists of texts that are too long for a cell; a missing list counts
+    /// as empty. `None` if a value is anything else.
+    fn lists_of_long_texts(&self) -> Option<[Vec<&str>; 2]> {
+        let is_long = |value: &Option<Value>| {
+            value.as_ref().and_then(Value::as_array).is_some_and(|entries| short_list_text(entries).is_none())
+        };
+        let lists = [texts_of_list(self.a.as_ref())?, texts_of_list(self.b.as_ref())?];
+        (is_long(&self.a) || is_long(&self.b)).then_some(lists)
+    }
+
+    /// Returns the ratio of the field's value in the second file to that in the first; empty if a value is not a number
+    /// or is hidden, or if the first is 0.
     fn ratio_text(&self) -> String {
         let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_f64);
         match (number(&self.a), number(&self.b)) {
-            (Some(a), Some(b)) if a != 0.0 => format!("{:.4}", b / a),
+            (Some(a), Some(b)) if a != 0.0 && self.is_hidden == [false; 2] => format!("{:.4}", b / a),
             _ => String::new(),
         }
     }
 }
 
+/// Returns the texts of a list, none if the list is missing; `None` if the value is anything else.
+fn texts_of_list(value: Option<&Value>) -> Option<Vec<&str>> {
+    match value {
+        None | Some(Value::Null) => Some(Vec::new()),
+        Some(Value::Array(entries)) => entries.iter().map(Value::as_str).collect(),
+        Some(_) => None,
+    }
+}
+
+/// Whether a field of a run's record is one that tables do not show if the run was overloaded, and the run was: a
+/// latency or a lifetime in years. `fields` are all fields of the record.
+fn is_figure_of_overloaded_run(field: &str, fields: &BTreeMap<String, Value>) -> bool {
+    RATE_DEPENDENT_FIELDS.iter().any(|name| {
+        // Records in lists, such as the runs of an ablation, have the names of their fields after a prefix.
+        let Some(prefix) = field.find(name).map(|at| &field[..at]) else { return false };
+        let is_whole_name = prefix.is_empty() || prefix.ends_with('.');
+        let overloaded = fields.get(&format!("{prefix}service.is_overloaded"));
+        is_whole_name && !field.ends_with(".count") && overloaded == Some(&Value::Bool(true))
+    })
+}
+
+/// Largest number of characters of a value that a table cell shows in full.
+const MAX_CELL_CHARS: usize = 24;
+
 /// Returns the text of a table cell for the JSON value of a field: short texts unchanged, numbers with six significant
-/// digits, and for a list its length.
+/// digits, and for a list its texts if they are short, otherwise its length.
 fn cell_text_of_value(value: Option<&Value>) -> String {
-    /// Largest number of characters of a value that a cell shows in full.
-    const MAX_CELL_CHARS: usize = 24;
     match value {
         None | Some(Value::Null) => "-".to_owned(),
-        Some(Value::Array(entries)) => match entries.len() {
+        Some(Value::Array(entries)) => short_list_text(entries).unwrap_or_else(|| match entries.len() {
             1 => "1 entry".to_owned(),
             count => format!("{count} entries"),
-        },
+        }),
         Some(Value::String(text)) if text.chars().count() > MAX_CELL_CHARS => {
             text.chars().take(MAX_CELL_CHARS - 3).chain("...".chars()).collect()
         }
@@ -294,6 +384,14 @@ fn cell_text_of_value(value: Option<&Value>) -> String {
             .map_or_else(|| six_digit_text(number.as_f64().unwrap_or(f64::NAN)), |whole| whole.to_string()),
         Some(other) => other.to_string(),
     }
+}
+
+/// Returns the texts of a list with commas between them, such as names of mechanisms; `None` if they are too long for a
+/// cell, or not all entries are texts.
+fn short_list_text(entries: &[Value]) -> Option<String> {
+    let texts: Vec<&str> = entries.iter().map(Value::as_str).collect::<Option<_>>()?;
+    let text = if texts.is_empty() { "none".to_owned() } else { texts.join(", ") };
+    (text.chars().count() <= MAX_CELL_CHARS).then_some(text)
 }
 
 /// Returns a number with six significant digits, without trailing zeros.
@@ -467,6 +565,58 @@ mod tests {
             Diff::of_files(parse_result_file(RUN_JSON), lives, 0.0),
             Err(DiffError::DifferentRecordKinds { .. })
         ));
+    }
+
+    /// Bug: two lists of notes that differed were printed as their lengths.
+    #[test]
+    fn notes_that_only_one_run_has_are_printed_as_texts() {
+        let run = |notes: &[&str]| {
+            serde_json::json!({ "runs": [{ "design": "dftl", "notes": notes }] }).to_string()
+        };
+        let table = |a: &[&str], b: &[&str]| diff_of_texts(&run(a), &run(b), 0.0).to_table();
+        let (both, first, second) =
+            ("a long note on both runs", "a note on run a alone", "a note on run b alone");
+        let shown = table(&[both, first], &[second, both]);
+        let lines = format!("notes, only in the first: {first}\nnotes, only in the second: {second}\n");
+        assert!(shown.contains(&lines), "{shown}");
+        assert!(!shown.contains(both) && !shown.contains("entries"), "{shown}");
+        let turned = table(&[both, first], &[first, both]);
+        assert!(turned.contains("notes: the same texts in another order"), "{turned}");
+        let short = table(&[], &["dedup", "delta"]);
+        assert!(
+            short.lines().any(|line| line.split_whitespace().eq(["notes", "none", "dedup,", "delta"])),
+            "{short}"
+        );
+    }
+
+    #[test]
+    fn of_two_series_that_differ_the_number_of_differing_samples_is_printed() {
+        let run = |series: &[u32]| serde_json::json!({ "runs": [{ "series": series }] }).to_string();
+        let shown = diff_of_texts(&run(&[1, 2, 3]), &run(&[1, 4, 3, 9]), 0.0).to_table();
+        assert!(shown.contains("3 entries  4 entries, 2 differ"), "{shown}");
+    }
+
+    /// Bug: `diff` printed ratios of latencies that `compare` does not show, because the drive was overloaded.
+    #[test]
+    fn latencies_and_years_of_an_overloaded_run_are_not_shown() {
+        let run = |overloaded: bool, p99: u32| {
+            let fields = format!(
+                r#""service": {{"is_overloaded": {overloaded}}}, "lifetime": {{"years": {p99}}},
+                   "latency_us": {{"read": {{"count": {p99}, "p99": {p99}}}}}"#
+            );
+            format!(r#"{{"runs": [{{"design": "dftl", {fields}}}]}}"#)
+        };
+        let rows = |a: String, b: String| {
+            let found = diff_of_texts(&a, &b, 0.0);
+            let rows = found.pairs[0].results.iter().filter_map(Difference::table_row);
+            (rows.map(|row| row[1..].join("|")).collect::<Vec<_>>(), found.to_table())
+        };
+        assert_eq!(rows(run(false, 2), run(false, 4)).0, ["2|4|2.0000"; 3]);
+        let (one_overloaded, _) = rows(run(false, 2), run(true, 4));
+        assert_eq!(one_overloaded, ["2|4|2.0000", "2|-|", "2|-|", "false|true|"]);
+        let (both_overloaded, table) = rows(run(true, 2), run(true, 4));
+        assert_eq!(both_overloaded, ["2|4|2.0000"]);
+        assert!(table.contains("not shown: 2 latencies and lifetimes in years"), "{table}");
     }
 
     #[test]

@@ -39,17 +39,15 @@ fn run_pair_html(number: usize, pair: &RunPair) -> String {
     html_heading(&pair.title)
         + &html_element("p", "lead", &lead)
         + &differences_table("What was run", &pair.causes)
+        + &html_notes_list("Besides", pair.lines_below_table().iter().map(String::as_str))
         + &charts_element(number)
         + &collapsible_html("All figures that differ", &differences_table("What came out", &pair.results))
 }
 
 /// Returns an HTML table of the fields that differ between two runs, with a caption.
 fn differences_table(caption: &str, differences: &[Difference]) -> String {
-    if differences.is_empty() {
-        return String::new();
-    }
     let head = ["field", "first", "second", "ratio"].map(str::to_owned).to_vec();
     let rows: Vec<Vec<String>> =
-        std::iter::once(head).chain(differences.iter().map(Difference::table_row)).collect();
-    html_table("wrap", caption, &rows)
+        std::iter::once(head).chain(differences.iter().filter_map(Difference::table_row)).collect();
+    if rows.len() == 1 { String::new() } else { html_table("wrap", caption, &rows) }
 }

@@ -229,7 +229,7 @@ function showProfile(place, profile) {
 const LARGEST_CHANGES = 16;
 
 function showPair(place, pair) {
-  const numeric = pair.results.filter((one) => typeof one.a === "number" && typeof one.b === "number" && one.a !== 0);
+  const numeric = pair.results.filter((one) => typeof one.a === "number" && typeof one.b === "number" && one.a !== 0 && !one.is_hidden.includes(true));
   const ratios = numeric.map((one) => ({ name: one.field, ratio: one.b / one.a })).filter((one) => one.ratio > 0);
   const change = (one) => Math.abs(Math.log(one.ratio));
   const largest = ratios.sort((one, other) => change(other) - change(one)).slice(0, LARGEST_CHANGES);

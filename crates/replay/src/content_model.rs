@@ -10,7 +10,8 @@
 //!   first `pool` distinct contents; independent zipf draws over a set of contents (the literal reading of Remap-SSD's
 //!   content generator, whose closed form is [`crate::theory::zipf_dedup_steady_state`]); or requests that write back
 //!   an earlier version of all their pages (spatial locality of content). Silent writes can be added to each of these;
-//! - *how compressible* it is: a Gaussian ratio per page or per chunk of pages, clipped to `[0.01, 1]`;
+//! - *how compressible* it is: a Gaussian ratio per page or per chunk of pages, clipped to `[0.01, 1]`. The given mean
+//!   is that of the Gaussian. The mean of the sizes differs if clipping is frequent, and the report then states it;
 //! - *how much it differs* from the earlier version: a Gaussian ratio per overwrite (Delta-FTL's model; its paper does
 //!   not print sigma, and the default here is a quarter of the mean).
 //!
@@ -39,7 +40,8 @@ use crate::workload::spec_grammar::{SpecError, SpecGrammar, SpecKey, SpecKind, S
 const GOLDEN_RATIO_64: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Number of upper bits of a fingerprint that select the compressed size of the content.
 const SIZE_CLASS_BITS: u32 = 12;
-/// Number of lower bits of a fingerprint that hold the permuted number of the content.
+/// Number of low bits of a generated fingerprint. They hold the number of the content, scrambled by a one-to-one
+/// mapping; the bits above select its compressed size.
 const CONTENT_NUMBER_BITS: u32 = u64::BITS - SIZE_CLASS_BITS;
 /// Mask of the lower bits of a fingerprint, which hold the permuted number of the content.
 const CONTENT_NUMBER_MASK: u64 = (1 << CONTENT_NUMBER_BITS) - 1;
@@ -98,7 +100,11 @@ pub const CONTENT_MODEL_GRAMMAR: SpecGrammar = SpecGrammar {
         },
     ],
     common_keys: &[
-        SpecKey { name: "compress", default: "unknown", meaning: "mean compressed size / page, 0.01 to 1" },
+        SpecKey {
+            name: "compress",
+            default: "unknown",
+            meaning: "compressed size / page: mean of a Gaussian, before sizes are clipped to 0.01 to 1",
+        },
         SpecKey { name: "compress_sigma", default: "mean/4", meaning: "its standard deviation, 0 to 1" },
         SpecKey {
             name: "chunk",
@@ -108,7 +114,7 @@ pub const CONTENT_MODEL_GRAMMAR: SpecGrammar = SpecGrammar {
         SpecKey {
             name: "delta",
             default: "unknown",
-            meaning: "mean size of a difference / page (Rc), 0.01 to 1",
+            meaning: "size of a difference / page (Rc): mean of a Gaussian, before sizes are clipped to 0.01 to 1",
         },
         SpecKey { name: "delta_sigma", default: "mean/4", meaning: "its standard deviation, 0 to 1" },
         SpecKey { name: "silent", default: "0", meaning: "share of overwrites that change nothing, 0 to 1" },
@@ -177,6 +183,53 @@ impl SizeRatioDistribution {
     /// Creates a distribution of size ratios with this mean and the default standard deviation, a quarter of the mean.
     pub fn of_mean(mean: f64) -> Self {
         Self { mean, sigma: mean / 4.0 }
+    }
+
+    /// Creates a distribution whose sizes have the mean `clipped_mean` after clipping. The Gaussian has the standard
+    /// deviation `sigma`, or a smaller one if `sigma` is too large for this mean.
+    pub fn of_clipped_mean(clipped_mean: f64, sigma: f64) -> Self {
+        const MIN: f64 = MIN_COMPRESSED_OR_DELTA_SIZE_RATIO;
+        let target = clipped_mean.clamp(MIN, 1.0);
+        let least = Self { mean: MIN, sigma };
+        let greatest = Self { mean: 1.0, sigma };
+        // At both ends of the range, a smaller deviation brings the mean of the clipped sizes to the end itself.
+        if least.clipped_mean() > target {
+            let sigma = bisect(0.0, sigma, |sigma| Self { sigma, ..least }.clipped_mean() < target);
+            Self { sigma, ..least }
+        } else if greatest.clipped_mean() < target {
+            let sigma = bisect(0.0, sigma, |sigma| Self { sigma, ..greatest }.clipped_mean() > target);
+            Self { sigma, ..greatest }
+        } else {
+            let mean = bisect(MIN, 1.0, |mean| Self { mean, sigma }.clipped_mean() < target);
+            Self { mean, sigma }
+        }
+    }
+
+    /// Returns the mean of the sizes, as a share of the page: that of the Gaussian after clipping to `[0.01, 1]`.
+    pub fn clipped_mean(&self) -> f64 {
+        let Self { mean, sigma } = *self;
+        let (low, high) = (MIN_COMPRESSED_OR_DELTA_SIZE_RATIO, 1.0);
+        if sigma == 0.0 {
+            return mean.clamp(low, high);
+        }
+        let [low_z, high_z] = [low, high].map(|bound| (bound - mean) / sigma);
+        let [below_low, below_high] = [low_z, high_z].map(normal_probability_below);
+        let density = |z: f64| (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
+        low * below_low
+            + high * (1.0 - below_high)
+            + mean * (below_high - below_low)
+            + sigma * (density(low_z) - density(high_z))
+    }
+
+    /// Returns a phrase for reports on the spread of the sizes: the standard deviation per `unit` (such as page) and,
+    /// if clipping changes the mean by more than 1 %, the mean after clipping.
+    fn describe_spread(&self, unit: &str) -> String {
+        let clipped_mean = self.clipped_mean();
+        let spread = format!("sigma {}{unit}", percent_text(self.sigma));
+        if (clipped_mean - self.mean).abs() <= 0.01 * self.mean {
+            return spread;
+        }
+        format!("{spread}; clipped to 1 to 100 %, which makes the mean {}", percent_text(clipped_mean))
     }
 }
 
@@ -482,23 +535,23 @@ impl ContentModel {
         if spec.silent_write_share > 0.0 {
             parts.push(format!("{} of overwrites change nothing", percent_text(spec.silent_write_share)));
         }
-        if let Some(SizeRatioDistribution { mean, sigma }) = spec.compressed_size_ratio {
-            let per = if spec.chunk_pages > 1 {
-                format!("chunk of {} pages", spec.chunk_pages)
+        if let Some(ratio) = spec.compressed_size_ratio {
+            let unit = if spec.chunk_pages > 1 {
+                format!(" per chunk of {} pages", spec.chunk_pages)
             } else {
-                "page".into()
+                " per page".into()
             };
             parts.push(format!(
-                "compressed to {} (sigma {} per {per})",
-                percent_text(mean),
-                percent_text(sigma)
+                "compressed to {} ({})",
+                percent_text(ratio.mean),
+                ratio.describe_spread(&unit)
             ));
         }
-        if let Some(SizeRatioDistribution { mean, sigma }) = spec.delta_size_ratio {
+        if let Some(ratio) = spec.delta_size_ratio {
             parts.push(format!(
-                "differences of {} of a page (sigma {})",
-                percent_text(mean),
-                percent_text(sigma)
+                "differences of {} of a page ({})",
+                percent_text(ratio.mean),
+                ratio.describe_spread("")
             ));
         }
         format!("content is synthetic: {}", parts.join("; "))
@@ -675,11 +728,19 @@ fn size_bytes_at_deviations(ratio: SizeRatioDistribution, deviations: f64) -> u1
 /// Returns the `z` below which a standard normal variate lies with probability `p`. Computes `z` by bisection, since
 /// the function is called only 4096 times.
 fn normal_quantile(p: f64) -> f64 {
-    let (mut low, mut high) = (-10.0, 10.0);
+    bisect(-10.0, 10.0, |z| normal_probability_below(z) < p)
+}
+
+/// Returns the probability that a standard normal variate is less than `z`.
+fn normal_probability_below(z: f64) -> f64 {
+    libm::erfc(-z / std::f64::consts::SQRT_2) / 2.0
+}
+
+/// Returns the number between `low` and `high` up to which `is_below` is true.
+fn bisect(mut low: f64, mut high: f64, is_below: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..48 {
         let middle = f64::midpoint(low, high);
-        let below_middle = libm::erfc(-middle / std::f64::consts::SQRT_2) / 2.0;
-        if below_middle < p {
+        if is_below(middle) {
             low = middle;
         } else {
             high = middle;

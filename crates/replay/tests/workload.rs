@@ -650,6 +650,46 @@ fn compressed_size_ratios_are_clipped() {
     assert!(sizes("unique:compress=0.25,compress_sigma=0").iter().all(|size| *size == 1024));
 }
 
+/// Returns the mean of the compressed sizes that a content model generates, as a share of the page.
+fn generated_mean(text: &str) -> f64 {
+    let sizes = contents_of_pages(text, 40_000).into_iter().map(|d| f64::from(d.compressed_bytes) / 4096.0);
+    sizes.sum::<f64>() / 40_000.0
+}
+
+/// Bug: the help said that `compress` is the mean of the sizes, but clipping makes that mean another one.
+#[test]
+fn reports_state_the_mean_of_clipped_sizes_if_it_is_not_the_given_mean() {
+    for text in
+        ["compress=1", "compress=0.9", "compress=0.2,compress_sigma=0.3", "compress=0.5", "compress=0.3"]
+    {
+        let text = format!("unique:{text}");
+        let spec: content_model::ContentModelSpec = text.parse().unwrap();
+        let ratio = spec.compressed_size_ratio.unwrap();
+        let (expected, generated) = (ratio.clipped_mean(), generated_mean(&text));
+        assert!((expected - generated).abs() < 0.003, "{text}: {expected}, {generated}");
+        let is_stated = content_model(&text).describe().contains("clipped to 1 to 100 %");
+        assert_eq!(is_stated, (expected - ratio.mean).abs() > 0.01 * ratio.mean, "{text}");
+    }
+    assert!(
+        content_model("unique:compress=1").describe().ends_with(
+            "compressed to 100 % (sigma 25 % per page; clipped to 1 to 100 %, which makes the mean 90.03 %)"
+        ),
+        "{}",
+        content_model("unique:compress=1").describe()
+    );
+}
+
+#[test]
+fn a_size_distribution_exists_for_every_mean_after_clipping() {
+    for mean in [0.01, 0.02, 0.1, 0.2, 0.5, 0.8, 0.9173, 0.99, 1.0] {
+        for sigma in [0.0, 0.05, 0.2, 0.3, 0.5] {
+            let found = SizeRatioDistribution::of_clipped_mean(mean, sigma);
+            assert!((found.clipped_mean() - mean).abs() < 1e-6, "{mean}, {sigma}: {found:?}");
+            assert!((0.01..=1.0).contains(&found.mean) && found.sigma <= sigma, "{mean}, {sigma}: {found:?}");
+        }
+    }
+}
+
 #[test]
 fn delta_sizes_exist_for_overwrites_only() {
     let mut model = content_model("unique:delta=0.35");

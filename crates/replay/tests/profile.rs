@@ -3,7 +3,8 @@
 
 use std::ops::ControlFlow;
 
-use common::{config_of_settings, generated_input};
+use common::{config_of_settings, generated_input, requests_of};
+use wearwell::address::RemapMode;
 use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell_config::ContentMechanismName;
 use wearwell_replay::profile::{Profile, Profiler, Saving, profile_requests};
@@ -191,4 +192,64 @@ fn an_interrupted_profile_is_partial_and_has_a_note() {
     let ran = profile.savings.iter().filter(|saving| saving.when_run.is_some()).count();
     assert!(profile.partial && ran < 3, "{ran} of three mechanisms were run");
     assert!(profile.notes.iter().any(|note| note.contains("interrupted")), "{:?}", profile.notes);
+}
+
+/// Bug: the `--content` option of a profile generated smaller pages than the profile had measured, because the content
+/// model clips sizes.
+#[test]
+fn the_content_option_of_a_profile_generates_the_measured_mean_size() {
+    for model in ["compress=1", "compress=0.9", "compress=0.2,compress_sigma=0.3", "compress=0.4"] {
+        let profile_of = |content: &str| {
+            let requests = requests_of(&format!("uniform:pages=4000,requests=20000,write=1.0+{content}"));
+            let mut profiler = Profiler::new(1);
+            requests.iter().for_each(|request| profiler.add_request(request));
+            profiler.to_profile(String::new())
+        };
+        let mean = |profile: &Profile| profile.content.as_ref().unwrap().compressed.as_ref().unwrap().mean;
+        let first = profile_of(&format!("unique:{model}"));
+        let second = profile_of(first.content_line.as_ref().unwrap());
+        let means = (mean(&first), mean(&second));
+        assert!((means.0 - means.1).abs() < 0.004, "{model}: {means:?}, {:?}", first.content_line);
+    }
+}
+
+/// Returns the profile of these requests.
+fn profile_of_requests(requests: &[Request]) -> Profile {
+    let mut profiler = Profiler::new(1);
+    requests.iter().for_each(|request| profiler.add_request(request));
+    profiler.to_profile(String::new())
+}
+
+/// Bug: the `--workload` option of a profile generated a write for each remap, write of zeroes and phase marker.
+#[test]
+fn the_workload_option_of_a_profile_counts_only_requests_that_a_generator_sends() {
+    let kinds = [Op::Write, Op::Zero, Op::Remap(RemapMode::Copy), Op::PhaseMarker, Op::Flush];
+    let requests: Vec<Request> =
+        (0..3000).flat_map(|page| kinds.map(|op| page_request(op, page % 500, page))).collect();
+    let profile = profile_of_requests(&requests);
+    let line = profile.workload_line.as_ref().unwrap();
+    assert!(line.contains(",requests=3000,read=0.0000"), "{line}");
+    assert!(!line.contains("trim="), "{line}");
+    let note =
+        "the workload line leaves out 3000 remaps of 3000 pages and 3000 writes of zeroes of 3000 pages";
+    assert!(profile.notes.iter().any(|sentence| sentence == note), "{:?}", profile.notes);
+    let table = profile.to_table();
+    for row in ["remaps / pages remapped", "writes of zeroes / pages zeroed", "phase markers"] {
+        assert!(table.contains(row), "{row}: {table}");
+    }
+}
+
+/// Bug: the `--workload` option of a profile trimmed far fewer pages than the input, and no note said so.
+#[test]
+fn a_note_compares_the_trimmed_pages_of_the_workload_option_with_those_of_the_input() {
+    let writes = (0..1000).map(|page| page_request(Op::Write, page, page));
+    let trims = |pages| {
+        let trim = move |first| Request { len_bytes: pages * PAGE_BYTES, ..page_request(Op::Trim, first, 0) };
+        (0..10).map(move |k| trim(50 * k))
+    };
+    let notes_of = |pages| profile_of_requests(&writes.clone().chain(trims(pages)).collect::<Vec<_>>()).notes;
+    let note = "the workload line gives trims the sizes of reads and writes: they trim about 10 pages, those of the \
+                input 500";
+    assert!(notes_of(50).iter().any(|sentence| sentence == note), "{:?}", notes_of(50));
+    assert!(notes_of(1).iter().all(|sentence| !sentence.contains("trims")), "{:?}", notes_of(1));
 }

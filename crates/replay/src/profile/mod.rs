@@ -359,6 +359,7 @@ impl Profiler {
                     traffic.unsorted_times
                 ));
             }
+            notes.extend(specification_text::workload_specification_notes(traffic));
         }
         if profile.contents_sampled_1_of.max(profile.pages_sampled_1_of) > 1 {
             notes.push(format!(

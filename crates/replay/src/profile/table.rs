@@ -82,6 +82,20 @@ impl Profile {
             "trims / flushes",
             format!("{} / {}", percent_text(traffic.trim_share), format_count(traffic.flushes)),
         );
+        if traffic.pages_trimmed > 0 {
+            row("pages trimmed", format_count(traffic.pages_trimmed));
+        }
+        for (name, requests, pages) in [
+            ("remaps / pages remapped", traffic.remaps, traffic.pages_remapped),
+            ("writes of zeroes / pages zeroed", traffic.zeroes, traffic.pages_zeroed),
+        ] {
+            if requests > 0 {
+                row(name, format!("{} / {}", format_count(requests), format_count(pages)));
+            }
+        }
+        if traffic.phase_markers > 0 {
+            row("phase markers", format_count(traffic.phase_markers));
+        }
         row(
             "written / read, MiB",
             format!("{} / {}", format_mib(traffic.bytes_written), format_mib(traffic.bytes_read)),

@@ -1,6 +1,7 @@
 //! Figures on requests: kinds, sizes, sequentiality, and times.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use wearwell_trace::{Op, PAGE_BYTES, Request};
@@ -19,6 +20,24 @@ pub struct TrafficFigures {
     pub trim_share: f64,
     /// Number of flush requests.
     pub flushes: u64,
+    /// Number of remap requests, which give pages the contents of other pages.
+    #[serde(default)]
+    pub remaps: u64,
+    /// Number of requests that write zeroes.
+    #[serde(default)]
+    pub zeroes: u64,
+    /// Number of phase markers of a host model, which are no requests to the drive.
+    #[serde(default)]
+    pub phase_markers: u64,
+    /// Number of whole pages (4 KiB) that trims deallocate, counted once per trim.
+    #[serde(default)]
+    pub pages_trimmed: u64,
+    /// Number of pages (4 KiB) that remaps give a content, counted once per remap.
+    #[serde(default)]
+    pub pages_remapped: u64,
+    /// Number of whole pages (4 KiB) that requests fill with zeroes, counted once per request.
+    #[serde(default)]
+    pub pages_zeroed: u64,
     /// Number of pages (4 KiB) that writes touch, counted once per write.
     pub pages_written: u64,
     /// Bytes of all write requests.
@@ -50,6 +69,13 @@ pub struct TrafficFigures {
     pub duration_s: f64,
     /// Number of requests whose time lies before that of the previous request.
     pub unsorted_times: u64,
+}
+
+impl TrafficFigures {
+    /// Returns the number of requests of the kinds that a workload generator sends: reads, writes and trims.
+    pub(super) fn generated_requests(&self) -> u64 {
+        self.requests - self.flushes - self.remaps - self.zeroes - self.phase_markers
+    }
 }
 
 /// A size of read and write requests, and the share of these requests that have it.
@@ -89,6 +115,23 @@ impl RequestKindCounts {
     }
 }
 
+/// Counters of the requests of a kind that transfers no data (trims, remaps or writes of zeroes).
+#[derive(Default)]
+struct RequestAndPageCount {
+    /// Number of requests of this kind.
+    requests: u64,
+    /// Number of pages of all requests of this kind.
+    pages: u64,
+}
+
+impl RequestAndPageCount {
+    /// Counts a request for these pages.
+    fn add_request(&mut self, pages: Range<u64>) {
+        self.requests += 1;
+        self.pages += pages.end - pages.start;
+    }
+}
+
 /// Counters of one pass over the requests of an input.
 #[derive(Default)]
 pub(super) struct TrafficCounts {
@@ -98,10 +141,16 @@ pub(super) struct TrafficCounts {
     reads: RequestKindCounts,
     /// Counters of write requests.
     writes: RequestKindCounts,
-    /// Number of trim requests.
-    trims: u64,
+    /// Trim requests, and the whole pages that they deallocate.
+    trims: RequestAndPageCount,
+    /// Remap requests, and the pages that they give a content.
+    remaps: RequestAndPageCount,
+    /// Requests that write zeroes, and the whole pages that they fill.
+    zeroes: RequestAndPageCount,
     /// Number of flush requests.
     flushes: u64,
+    /// Number of phase markers.
+    phase_markers: u64,
     /// Number of pages (4 KiB) that writes touch, counted once per write.
     pages_written: u64,
     /// Number of reads and writes that start or end inside a page.
@@ -129,9 +178,11 @@ impl TrafficCounts {
         match request.op {
             Op::Read => self.reads.add_request(request),
             Op::Write => self.writes.add_request(request),
-            Op::Trim => self.trims += 1,
+            Op::Trim => self.trims.add_request(request.whole_pages()),
+            Op::Remap(_) => self.remaps.add_request(request.pages()),
+            Op::Zero => self.zeroes.add_request(request.whole_pages()),
             Op::Flush => self.flushes += 1,
-            Op::Zero | Op::Remap(_) | Op::PhaseMarker => {}
+            Op::PhaseMarker => self.phase_markers += 1,
         }
         if !matches!(request.op, Op::Read | Op::Write) {
             return;
@@ -165,8 +216,14 @@ impl TrafficCounts {
         TrafficFigures {
             requests: self.requests,
             read_share: fraction(self.reads.requests, transfers),
-            trim_share: fraction(self.trims, self.requests),
+            trim_share: fraction(self.trims.requests, self.requests),
             flushes: self.flushes,
+            remaps: self.remaps.requests,
+            zeroes: self.zeroes.requests,
+            phase_markers: self.phase_markers,
+            pages_trimmed: self.trims.pages,
+            pages_remapped: self.remaps.pages,
+            pages_zeroed: self.zeroes.pages,
             pages_written: self.pages_written,
             bytes_written: self.writes.bytes,
             bytes_read: self.reads.bytes,

@@ -1,6 +1,7 @@
 //! Writes run records as a printed table, as a data table of typed columns (CSV, Parquet) for analysis, and as JSON for
 //! programs.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
@@ -754,6 +755,17 @@ fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static FigureCol
     })
 }
 
+/// Returns those columns with one of these titles that the printed table shows for these runs, in the order of the
+/// titles.
+pub(crate) fn table_columns_with_titles<'a>(
+    runs: &[RunRecord],
+    titles: &'a [&str],
+) -> impl Iterator<Item = &'static FigureColumn> + use<'a> {
+    let runs: Vec<&RunRecord> = runs.iter().collect();
+    let shown: Vec<&FigureColumn> = table_columns(&runs).collect();
+    titles.iter().filter_map(move |title| shown.iter().find(|column| column.title == *title).copied())
+}
+
 /// Returns the share of the host's page writes, in percent, that arrived while lifetime management had the write-saving
 /// scheme (such as deduplication) running.
 fn percent_of_writes_under_scheme(run: &RunRecord, scheme: &str) -> Option<f64> {
@@ -773,6 +785,24 @@ fn programs_of_cause(run: &RunRecord, cause: Cause) -> u64 {
 /// Returns the write amplification in pages; `None` if the host wrote nothing.
 fn page_write_amplification(run: &RunRecord) -> Option<f64> {
     (run.host_page_writes > 0).then_some(run.write_amplification)
+}
+
+/// Returns the write amplification by which runs are ranked: bytes programmed per byte that the host wrote. `None` if
+/// the host wrote nothing. Write amplification in pages would rank wrongly runs with unlike pages, write buffers or
+/// remaps, because they divide by unlike numbers of page writes.
+pub(crate) fn ranking_write_amplification(run: &RunRecord) -> Option<f64> {
+    run.bytes.write_amplification.or_else(|| page_write_amplification(run))
+}
+
+/// Returns what tables of these runs call the write amplification of [`ranking_write_amplification`].
+pub(crate) fn ranking_write_amplification_title<'a>(
+    runs: impl IntoIterator<Item = &'a RunRecord>,
+) -> &'static str {
+    if runs.into_iter().any(page_and_byte_amplification_differ) {
+        "write amplification, bytes"
+    } else {
+        "write amplification"
+    }
 }
 
 /// Whether the run had a timing engine, so that it has times and latencies.
@@ -817,10 +847,14 @@ fn common_over_provisioning_settings(runs: &[RunRecord]) -> Vec<&str> {
     shown.filter(of_all).collect()
 }
 
-/// Returns the rows of a table of runs with stacked titles, one word per line, because titles with settings would make
-/// columns too wide for a terminal.
+/// Returns the rows of a table of runs with stacked titles, because titles with settings would make columns too wide
+/// for a terminal.
 fn rows_with_stacked_titles(runs: &[&RunRecord], stated_settings: &[&str]) -> Vec<Vec<String>> {
-    let mut rows = figure_rows(runs, stated_settings);
+    stack_titles(figure_rows(runs, stated_settings))
+}
+
+/// Replaces the first row of a table, its titles, by several rows with one word of each title per row.
+pub(crate) fn stack_titles(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let titles = rows.remove(0);
     let words: Vec<Vec<&str>> = titles.iter().map(|title| title.split(' ').collect()).collect();
     let lines = words.iter().map(Vec::len).max().unwrap_or(1);
@@ -906,7 +940,7 @@ fn header_row(runs: &[&RunRecord], stated_settings: &[&str]) -> Vec<String> {
 /// Returns the ratio of a figure to that of the baseline; blank if one of the two figures is missing, or describes only
 /// a part of the input. If the two figures are extrapolated from different parts of the runs, both are computed from one
 /// part ([`FigureColumn::compared_part_start_request`]).
-fn ratio_to_baseline(column: &FigureColumn, run: &RunRecord, baseline: &RunRecord) -> String {
+pub(crate) fn ratio_to_baseline(column: &FigureColumn, run: &RunRecord, baseline: &RunRecord) -> String {
     let comparable = column.shows_ratio_to_baseline && !run.partial && !baseline.partial;
     let start_request = column.compared_part_start_request([run, baseline]);
     let figure = |run| match start_request {
@@ -1022,37 +1056,44 @@ fn initial_state_sentence(run: &RunRecord) -> &'static str {
 
 /// Returns the lines below a table of runs: steadiness and notes of the runs, and why figures are incomplete.
 pub(crate) fn lines_below_table(labelled: &[(String, &RunRecord)]) -> String {
-    let mut text = String::new();
-    for (label, run) in labelled.iter().filter(|(_, run)| run.host_page_writes > 0) {
-        let steadiness = run.steady.describe(run.trace.requests);
-        writeln!(text, "{label}: {steadiness}").expect("a string takes everything");
+    let steadiness = |(label, run): &(String, &RunRecord)| {
+        let is_judged = run.host_page_writes > 0;
+        is_judged.then(|| format!("{label}: {}\n", run.steady.describe(run.trace.requests)))
+    };
+    let steadiness: String = labelled.iter().filter_map(steadiness).collect();
+    let partial = labelled.iter().map(|(label, run)| partial_run_line(label, run));
+    steadiness + &unsteady_mark_explanation(labelled) + &note_lines(labelled) + &partial.collect::<String>()
+}
+
+/// Returns a line that explains lifetimes with the mark `*`; empty if a table of these runs has none.
+pub(crate) fn unsteady_mark_explanation(labelled: &[(String, &RunRecord)]) -> String {
+    if !labelled.iter().any(|(_, run)| figure_columns().any(|column| column.needs_unsteady_mark(run))) {
+        return String::new();
     }
-    let runs: Vec<&RunRecord> = labelled.iter().map(|&(_, run)| run).collect();
-    if runs.iter().any(|run| figure_columns().any(|column| column.needs_unsteady_mark(run))) {
-        writeln!(
-            text,
-            "{NOT_STEADY_MARK} extrapolated from a run that was not steady: a longer run gives another figure"
-        )
-        .expect("a string takes everything");
+    format!(
+        "{NOT_STEADY_MARK} extrapolated from a run that was not steady: a longer run gives another figure\n"
+    )
+}
+
+/// Returns a line for each note on the runs, equal notes once: the notes of the records, and notes that follow from
+/// their figures.
+pub(crate) fn note_lines(labelled: &[(String, &RunRecord)]) -> String {
+    let mut notes = distinct_notes(labelled);
+    let any_run = |is_affected: fn(&RunRecord) -> bool| labelled.iter().any(|(_, run)| is_affected(run));
+    if any_run(|run| run.erases == 0 && run.host_page_writes > 0) {
+        notes.push("TB written is missing for runs in which no block was erased".to_owned());
     }
-    for note in distinct_notes(labelled) {
-        writeln!(text, "note: {note}").expect("a string takes everything");
+    if any_run(|run| run.service.arrival == Some(Arrival::Closed) && run.lifetime.years.is_some()) {
+        notes.push(
+            "years in closed loop are those of a drive that is written as fast as it can: a slower one has more"
+                .to_owned(),
+        );
     }
-    if runs.iter().any(|run| run.erases == 0 && run.host_page_writes > 0) {
-        text += "note: TB written is missing for runs in which no block was erased\n";
-    }
-    let is_closed = |run: &RunRecord| run.service.arrival == Some(Arrival::Closed);
-    if runs.iter().any(|run| is_closed(run) && run.lifetime.years.is_some()) {
-        text += "note: years in closed loop are those of a drive that is written as fast as it can: a slower one has more\n";
-    }
-    for (label, run) in labelled {
-        text += &partial_run_line(label, run);
-        if run.trace.rejected > 0 {
-            writeln!(text, "note: bad lines skipped: {}", run.trace.rejected)
-                .expect("a string takes everything");
-        }
-    }
-    text
+    let rejected: BTreeSet<u64> = labelled.iter().map(|(_, run)| run.trace.rejected).collect();
+    notes.extend(
+        rejected.iter().filter(|&&lines| lines > 0).map(|lines| format!("bad lines skipped: {lines}")),
+    );
+    notes.iter().map(|note| format!("note: {note}\n")).collect()
 }
 
 /// Returns the line that says why a run called `label` ended early; empty if the run is whole.

@@ -16,8 +16,9 @@ use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
 use crate::input::Input;
 use crate::record::RunRecord;
 use crate::report::{
-    Comparison, NOT_STEADY_MARK, aligned_text, data_table_cells_of_run, data_table_columns_of_runs,
-    figure_cell, markdown_table,
+    Comparison, FigureColumn, aligned_text, data_table_cells_of_run, data_table_columns_of_runs,
+    figure_column, labelled_runs, markdown_table, note_lines, other_part_ratio_explanation,
+    ratio_to_baseline, stack_titles, table_columns_with_titles, unsteady_mark_explanation,
 };
 
 /// The section `[sweep]` of a sweep file: inputs, designs and varied settings.
@@ -319,38 +320,43 @@ impl SweepResults {
     }
 
     /// Returns a table for each input of the sweep with a line per run: its design and settings, and its main figures.
+    /// The marks in the tables and the notes on the runs are explained below the last table.
     pub fn to_table(&self) -> String {
-        self.format_tables(aligned_text)
+        self.format_tables(|rows| aligned_text(&stack_titles(rows)))
     }
 
     /// Returns the tables of [`Self::to_table`] in Markdown.
     pub fn to_markdown(&self) -> String {
-        self.format_tables(markdown_table)
+        self.format_tables(|rows| markdown_table(&rows))
     }
 
-    /// Returns the table of each input below its name; `write` converts the rows of a table to text.
-    fn format_tables(&self, write: fn(&[Vec<String>]) -> String) -> String {
-        let tables = self.rows_by_input().map(|(input, rows)| format!("{input}\n\n{}", write(&rows)));
-        let tables: String = tables.collect();
-        let mark = if tables.contains(NOT_STEADY_MARK) {
-            format!(
-                "{NOT_STEADY_MARK} extrapolated from a run that was not steady: a longer run gives another figure\n"
-            )
-        } else {
-            String::new()
-        };
-        tables + &mark
+    /// Returns the table of each input below its name, and then the lines below the tables; `write` converts the rows
+    /// of a table to text.
+    fn format_tables(&self, write: fn(Vec<Vec<String>>) -> String) -> String {
+        let tables = self.rows_by_input().map(|(input, rows)| format!("{input}\n\n{}", write(rows)));
+        tables.collect::<String>() + &self.lines_below_tables()
+    }
+
+    /// Returns the lines below the tables: explanations of the marks in the tables, if there are any, and the notes on
+    /// the runs, equal notes once.
+    pub(crate) fn lines_below_tables(&self) -> String {
+        let mut labelled = labelled_runs(&self.comparison.runs);
+        if self.runs_by_input().count() > 1 {
+            labelled.iter_mut().for_each(|(label, run)| *label = format!("{label} on {}", run.trace.path));
+        }
+        let explanation =
+            self.runs_by_input().map(other_part_ratio_explanation).find(|line| !line.is_empty());
+        explanation.unwrap_or_default() + &unsteady_mark_explanation(&labelled) + &note_lines(&labelled)
+    }
+
+    /// Returns the run records in groups: consecutive runs on the same input, which have a table of their own.
+    fn runs_by_input(&self) -> impl Iterator<Item = &[RunRecord]> {
+        self.comparison.runs.chunk_by(|a, b| a.trace.path == b.trace.path)
     }
 
     /// Returns the name of each input of the sweep with the rows of its table, titles first.
     pub(crate) fn rows_by_input(&self) -> impl Iterator<Item = (String, Vec<Vec<String>>)> {
-        let rows = |runs: &[RunRecord]| {
-            let titles = std::iter::once("").chain(FIGURE_TITLES).map(str::to_owned).collect();
-            let names = ShortKeyNames::of_runs(runs);
-            let rows = std::iter::once(titles).chain(runs.iter().map(|run| run_row(run, &names))).collect();
-            (runs[0].trace.path.clone(), rows)
-        };
-        self.comparison.runs.chunk_by(|a, b| a.trace.path == b.trace.path).map(rows)
+        self.runs_by_input().map(|runs| (runs[0].trace.path.clone(), table_rows(runs)))
     }
 
     /// Returns a line for each different error of the sweep's runs: the error, the first run that ended with it, and
@@ -385,8 +391,19 @@ impl SweepResults {
     }
 }
 
-/// Titles of the figures in the tables of a sweep.
-const FIGURE_TITLES: [&str; 3] = ["write amplification", "block erases", "TB written until worn"];
+/// Titles of the figures in the tables of a sweep. Write amplification in bytes and in pages are shown if they differ
+/// in a run of the table, otherwise one of them.
+const FIGURE_TITLES: [&str; 5] = [
+    "write amplification",
+    "write amplification, bytes",
+    "write amplification, pages",
+    "block erases",
+    "TB written until worn",
+];
+
+/// Key of the figure whose ratio to the first run the tables show. The ratio is needed because the lifetimes of two
+/// runs may be extrapolated from unlike parts of the runs, so that the figures alone may be in a wrong order.
+const RATIO_FIGURE_KEY: &str = "tb_written_until_worn";
 
 /// Keys of the settings in the labels of a table's rows. A label shows only the last part of a key (`policy` of
 /// `gc.policy`), but the whole key if another key of the table ends in the same part.
@@ -408,16 +425,32 @@ impl<'a> ShortKeyNames<'a> {
     }
 }
 
-/// Returns the table row of a run: its label and its main figures.
-fn run_row(run: &RunRecord, names: &ShortKeyNames<'_>) -> Vec<String> {
+/// Returns the rows of the table of runs on one input, titles first: the main figures of each run, and the ratio of its
+/// lifetime to that of the first.
+fn table_rows(runs: &[RunRecord]) -> Vec<Vec<String>> {
+    let columns: Vec<&FigureColumn> = table_columns_with_titles(runs, &FIGURE_TITLES).collect();
+    let names = ShortKeyNames::of_runs(runs);
+    let titles = std::iter::once("").chain(columns.iter().map(|column| column.title)).chain(["ratio"]);
+    let row = |(number, run): (usize, &RunRecord)| {
+        let ratio = match number {
+            0 => String::new(),
+            _ => ratio_to_baseline(figure_column(RATIO_FIGURE_KEY), run, &runs[0]),
+        };
+        let cells = columns.iter().map(|column| column.cell_text(run));
+        std::iter::once(row_label(run, &names)).chain(cells).chain([ratio]).collect()
+    };
+    let titles = titles.map(str::to_owned).collect();
+    std::iter::once(titles).chain(runs.iter().enumerate().map(row)).collect()
+}
+
+/// Returns the label of a run in its table: its design and the settings that distinguish it, with short keys.
+fn row_label(run: &RunRecord, names: &ShortKeyNames<'_>) -> String {
     let short = |setting: &str| {
         setting.split_once('=').map(|(key, value)| format!("{}={value}", names.short_name(key)))
     };
     let partial = run.partial.then(|| "PARTIAL".to_owned());
     let settings = run.variant.split(' ').filter_map(short).chain(partial);
-    let label: Vec<String> = std::iter::once(run.design.clone()).chain(settings).collect();
-    let cells = FIGURE_TITLES.iter().map(|title| figure_cell(run, title));
-    std::iter::once(label.join(" ")).chain(cells).collect()
+    std::iter::once(run.design.clone()).chain(settings).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

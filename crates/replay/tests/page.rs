@@ -156,6 +156,25 @@ fn an_html_report_states_assumptions_and_settings() {
     assert!(page.contains("gc.<wbr>policy</th><td>greedy</td><td>default"));
 }
 
+/// Bug: the sentence named the design with the least write amplification in pages, although another design programmed
+/// fewer bytes for the same bytes of the host.
+#[test]
+fn the_first_sentence_of_an_html_report_ranks_designs_by_programs_per_host_byte() {
+    let run = |design: &str, of_pages, of_bytes| {
+        let mut record = run_design("page-map");
+        (record.design, record.write_amplification) = (design.to_owned(), of_pages);
+        record.bytes.write_amplification = Some(of_bytes);
+        record
+    };
+    let comparison = Comparison::of_runs(vec![run("page-map", 1.862, 2.801), run("remap", 1.905, 2.513)]);
+    let page = html_page(&comparison);
+    assert!(page.contains("Least write amplification, bytes: remap with 2.513; page-map has 2.801."));
+    let page = html_page(&swept_with_failure(comparison.runs));
+    assert!(page.contains("Write amplification, bytes: from 2.513 (remap) to 2.801 (page-map)."));
+    let page = html_page(&Comparison::of_runs(vec![run("page-map", 1.5, 1.5), run("remap", 2.0, 2.0)]));
+    assert!(page.contains("Least write amplification: page-map with 1.500."));
+}
+
 #[test]
 fn html_reports_have_bounded_size() {
     let record = run_on_small_device(&["timing.mode=event", "replay.timeline_cells=4096"], LOAD, "page-map");

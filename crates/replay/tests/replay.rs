@@ -15,6 +15,7 @@ use wearwell_replay::input::Input;
 use wearwell_replay::record::{Latency, RunRecord, SeriesPoint};
 use wearwell_replay::replay::{Plan, ReplayError, RunPhase};
 use wearwell_replay::report::Comparison;
+use wearwell_replay::sweep::SweepResults;
 use wearwell_trace::{CsvWriter, NativeWriter, Op, OpenOptions, Request, TraceWriter};
 
 use crate::common;
@@ -503,6 +504,56 @@ fn a_lifetime_ratio_of_a_steady_and_an_unsteady_run_compares_whole_runs() {
     for alike in [[&whole, &whole], [&steady, &steady]] {
         assert_eq!(lifetime_ratio_and_sentence(alike), ("1.000".to_owned(), false));
     }
+}
+
+/// Returns the text of a sweep of these runs.
+fn sweep_table_of(runs: &[&RunRecord]) -> String {
+    let runs = runs.iter().copied().cloned().collect();
+    SweepResults { comparison: Comparison::of_runs(runs), failures: Vec::new() }.to_table()
+}
+
+/// Bug: a sweep printed the lifetime of a steady part beside that of a whole run without a word, so that the order of
+/// the two was wrong.
+#[test]
+fn a_sweep_shows_lifetime_ratios_of_the_part_that_runs_have_in_common() {
+    let (whole, steady) = whole_and_steady_records();
+    let table = sweep_table_of(&[&steady, &whole]);
+    let row = table.lines().find(|line| line.contains("9.00*")).unwrap();
+    assert!(row.ends_with("  1.000**"), "{table}");
+    assert!(table.contains("\n** ratio of the part in which both"), "{table}");
+    let alike = sweep_table_of(&[&steady, &steady]);
+    assert!(alike.lines().any(|line| line.ends_with("  1.000")) && !alike.contains("**"), "{alike}");
+}
+
+/// Bug: a sweep printed write amplification in pages only, which ranks drives with unlike pages wrongly.
+#[test]
+fn a_sweep_of_page_sizes_shows_write_amplification_in_bytes_and_in_pages() {
+    let run = |page_bytes: &str| {
+        let settings = ["precondition.mode=fill", page_bytes];
+        run_on_small_device(&settings, "uniform:pages=8000,requests=9000,write=1.0", "page-map")
+    };
+    let (small, large) = (run("device.page_bytes=4096"), run("device.page_bytes=16384"));
+    let of_bytes = |run: &RunRecord| format!("{:.3}", run.bytes.write_amplification.unwrap());
+    let of_pages = |run: &RunRecord| format!("{:.3}", run.write_amplification);
+    assert_ne!(of_bytes(&large), of_pages(&large));
+    let table = sweep_table_of(&[&small, &large]);
+    let has_row = |run| {
+        let figures = [of_bytes(run), of_pages(run)];
+        table.lines().any(|line| line.split_whitespace().skip(1).take(2).eq(figures.iter()))
+    };
+    assert!(has_row(&small) && has_row(&large), "{table}");
+    let alike = sweep_table_of(&[&small]);
+    assert!(alike.lines().take(6).all(|line| !line.contains("bytes")), "{alike}");
+}
+
+/// Bug: the text of a sweep had none of the notes on its runs.
+#[test]
+fn a_sweep_prints_the_notes_on_its_runs_once() {
+    let spec = "uniform:pages=4000,requests=3000+dup:share=0.3";
+    let run = run_on_small_device(&["precondition.mode=fill"], spec, "page-map");
+    let table = sweep_table_of(&[&run, &run]);
+    assert_eq!(table.matches("\nnote: ").count(), run.notes.len(), "{table}");
+    assert!(table.contains("content is synthetic"), "{table}");
 }
 
 #[test]

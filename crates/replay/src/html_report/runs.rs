@@ -13,7 +13,7 @@ use super::markup::{
 use crate::record::RunRecord;
 use crate::report::{
     Comparison, figure_cell, figure_rows_with_full_titles, lines_above_table, lines_below_comparison,
-    main_figure_rows,
+    main_figure_rows, ranking_write_amplification, ranking_write_amplification_title,
 };
 
 /// Title of the notes on a result in its HTML page.
@@ -83,41 +83,39 @@ fn main_result_html(runs: &[RunRecord]) -> String {
 /// Returns the sentence at the top of the page: the figures of the run or, for several runs, which has the least write
 /// amplification.
 fn lead_sentence(runs: &[RunRecord]) -> String {
-    let amplification = |run: &RunRecord| (run.host_page_writes > 0).then_some(run.write_amplification);
-    let said = |run: &RunRecord| {
-        amplification(run).map_or_else(
-            || format!("{}: the host wrote nothing", run.design_and_variant()),
-            |value| {
+    let title = ranking_write_amplification_title(runs);
+    if let [run] = runs {
+        let name = run.design_and_variant();
+        return match ranking_write_amplification(run) {
+            Some(value) => {
                 format!(
-                    "{}: write amplification {value:.3}, TB written until worn {}",
-                    run.design_and_variant(),
+                    "{name}: {title} {value:.3}, TB written until worn {}",
                     table_cell_of_tb_until_worn(run)
                 )
-            },
-        )
+            }
+            None => format!("{name}: the host wrote nothing"),
+        };
+    }
+    let amplification =
+        |run| ranking_write_amplification(run).filter(|_| !run.partial).map(|value| (value, run));
+    let order = |a: &(f64, &RunRecord), b: &(f64, &RunRecord)| a.0.total_cmp(&b.0);
+    let Some((least, best)) = runs.iter().filter_map(amplification).min_by(order) else {
+        return "No run went to its end.".to_owned();
     };
-    if let [run] = runs {
-        return said(run);
-    }
-    let ranked = |run: &&RunRecord| !run.partial && amplification(run).is_some();
-    let order = |a: &&RunRecord, b: &&RunRecord| a.write_amplification.total_cmp(&b.write_amplification);
-    match runs.iter().filter(ranked).min_by(order) {
-        Some(best) if best.design_and_variant() == runs[0].design_and_variant() => {
-            format!(
-                "Least write amplification: {} with {:.3}.",
-                best.design_and_variant(),
-                best.write_amplification
-            )
-        }
-        Some(best) => format!(
-            "Least write amplification: {} with {:.3}; {} has {:.3}.",
-            best.design_and_variant(),
-            best.write_amplification,
-            runs[0].design_and_variant(),
-            runs[0].write_amplification
+    let name = best.design_and_variant();
+    match ranking_write_amplification(&runs[0]) {
+        Some(of_first) if name != runs[0].design_and_variant() => format!(
+            "Least {title}: {name} with {least:.3}; {} has {of_first:.3}.",
+            runs[0].design_and_variant()
         ),
-        None => "No run went to its end.".to_owned(),
+        _ => format!("Least {title}: {name} with {least:.3}."),
     }
+}
+
+/// Returns the title of a figure as the beginning of a sentence.
+pub(super) fn with_capital_letter(title: &str) -> String {
+    let (first, rest) = title.split_at(1);
+    first.to_uppercase() + rest
 }
 
 /// Returns the table cell with the terabytes that the host can write until the drive is worn out.

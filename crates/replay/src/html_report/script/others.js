@@ -4,7 +4,8 @@
 const p99 = (run, latency) => (latency.count >= 100 && !run.service.is_overloaded ? latency.p99 : null);
 
 const FIGURES = [
-  ["write amplification", (run) => run.write_amplification],
+  ["write amplification, bytes", (run) => run.bytes.write_amplification],
+  ["write amplification, pages", (run) => (run.host_page_writes > 0 ? run.write_amplification : null)],
   ["block erases", (run) => run.erases],
   ["TB written until worn", (run) => run.lifetime.host_tb_written_until_worn],
   ["years at this rate", (run) => (run.service.is_overloaded ? null : run.lifetime.years)],

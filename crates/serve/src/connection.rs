@@ -367,7 +367,8 @@ struct PendingRequest {
 }
 
 /// Requests of one connection that arrived together. The device queue executes them as one piece of work. If the batch
-/// is dropped before all its requests are answered, because the device has failed, the connection is closed.
+/// is dropped before all its requests are answered, because the device has failed, the connection is closed, and the
+/// memory of these requests is no longer counted as in flight: the receiving thread may wait for it.
 struct RequestBatch {
     /// State that the requests of this connection share with its threads.
     shared: Arc<SharedConnection>,
@@ -382,9 +383,12 @@ struct RequestBatch {
 
 impl Drop for RequestBatch {
     fn drop(&mut self) {
-        if !self.requests.is_empty() {
-            self.shared.socket.shutdown(Shutdown::Both);
+        if self.requests.is_empty() {
+            return;
         }
+        self.shared.socket.shutdown(Shutdown::Both);
+        let unanswered_bytes: usize = self.requests.iter().map(|request| request.memory_bytes).sum();
+        self.shared.in_flight.remove_in_flight(unanswered_bytes + self.shared_buffer_bytes);
     }
 }
 
@@ -693,8 +697,8 @@ fn send_replies(
 /// its limit.
 #[derive(Debug, Default)]
 struct InFlightBytes {
-    /// Number of bytes of data of requests that were received and not answered yet, over all requests of the
-    /// connection.
+    /// Number of bytes of memory that requests of the connection occupy which were received and not answered yet: their
+    /// data, the data of their replies, an overhead for each request, and receive buffers that hold their payloads.
     in_flight_bytes: Mutex<usize>,
     /// Wakes a waiting thread when bytes are no longer in flight, or the client is gone.
     release_signal: Condvar,

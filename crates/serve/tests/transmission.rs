@@ -1,5 +1,8 @@
 //! Tests of NBD requests and replies: the effect of each command, and the errors for illegal requests.
 
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
 use common::client::*;
 use common::{DESIGNS, MIB, PAGE_BYTES, Random, ServedDevice, config};
 use wearwell::logical_page_form::LogicalPageForm;
@@ -368,7 +371,11 @@ fn stopping_a_server_answers_the_requests_that_have_arrived() {
 }
 
 /// A device whose writes panic, as if an invariant of the engine were broken.
-struct PanickingDevice;
+#[derive(Default)]
+struct PanickingDevice {
+    /// If given, a write panics only after it has received a message from this channel.
+    panic_signal: Option<Receiver<()>>,
+}
 
 impl BlockDevice for PanickingDevice {
     fn capacity_bytes(&self) -> u64 {
@@ -381,6 +388,9 @@ impl BlockDevice for PanickingDevice {
         Ok(())
     }
     fn write(&mut self, _: u64, _: &[u8]) -> Result<(), DeviceError> {
+        if let Some(signal) = &self.panic_signal {
+            signal.recv().expect("the test sends the signal");
+        }
         panic!("on purpose: an invariant is broken")
     }
     fn trim(&mut self, _: u64, _: u64) -> Result<(), DeviceError> {
@@ -401,7 +411,7 @@ impl BlockDevice for PanickingDevice {
 fn device_errors_reach_the_client_and_an_engine_panic_disconnects_all_clients() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
-    let mut server = Server::start(PanickingDevice, "drive", "");
+    let mut server = Server::start(PanickingDevice::default(), "drive", "");
     server.listen_for_nbd_clients(&ListenAddress::Unix(path.clone())).unwrap();
     let (mut client, mut other) = (Client::connect(&path).negotiated(), Client::connect(&path).negotiated());
     assert_eq!(client.call(NBD_CMD_TRIM, 0, 0, 4096, &[]).errno, EIO);
@@ -414,6 +424,30 @@ fn device_errors_reach_the_client_and_an_engine_panic_disconnects_all_clients() 
     assert!(other.is_closed());
     assert!(server.has_every_export_failed());
     assert!(matches!(server.stop(), Err(ServeError::DevicePanicked(_))));
+}
+
+/// Regression: the thread that received the requests of such a client waited forever, so that its connection was never
+/// free again, and the server took ten seconds to stop.
+#[test]
+fn an_engine_panic_ends_the_connection_of_a_client_with_the_most_bytes_in_flight() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let (panic_sender, panic_signal) = mpsc::channel();
+    let device = PanickingDevice { panic_signal: Some(panic_signal) };
+    let mut server = Server::start(device, "drive", "");
+    server.listen_for_nbd_clients(&ListenAddress::Unix(path.clone())).unwrap();
+    let mut client = Client::connect(&path).negotiated();
+    client.request(NBD_CMD_WRITE, 0, 0, 64 << 10, &[0; 64 << 10]);
+    for _ in 0..10 {
+        client.request(NBD_CMD_READ, 0, 0, DEVICE_BYTES as u32, &[]);
+    }
+    // By then the server waits for replies before it accepts the last reads.
+    std::thread::sleep(Duration::from_millis(300));
+    panic_sender.send(()).unwrap();
+    assert!(client.is_closed());
+    let started = Instant::now();
+    assert!(matches!(server.stop(), Err(ServeError::DevicePanicked(_))));
+    assert!(started.elapsed() < Duration::from_secs(4), "the stop took {:?}", started.elapsed());
 }
 
 #[test]

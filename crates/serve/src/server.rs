@@ -11,7 +11,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracing::{debug, error_span, field, warn};
 
@@ -30,8 +30,12 @@ use crate::tls::TlsConfig;
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 /// Number by which log events name the next connection.
 static NEXT_LOGGED_CONNECTION_NUMBER: AtomicU64 = AtomicU64::new(1);
-/// Longest time for which a stopping server waits until clients have received the replies to their requests.
-const STOP_GRACE_TIME: Duration = Duration::from_secs(5);
+/// Steps in which a stopping server ends its connections, each with the longest time that the step may take for all
+/// connections together. First no more requests are received, and the server waits until the clients have received the
+/// replies to their requests. Then the clients that are left are disconnected, and the server waits for the threads of
+/// their connections.
+const STOP_STEPS: [(Shutdown, Duration); 2] =
+    [(Shutdown::Read, Duration::from_secs(5)), (Shutdown::Both, Duration::from_secs(1))];
 
 /// Error: a server cannot start, or did not end cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -352,11 +356,13 @@ impl<D: BlockDevice> Server<D> {
             door.listener.close();
         }
         self.served_exports.iter().for_each(|served_export| served_export.rate_limit.disable_limit());
+        let mut clients_of_listeners = Vec::new();
         for door in self.open_listeners {
             // An accepting thread only ends; there is no panic to report.
             let _ = door.accepting_thread.join();
-            door.clients.disconnect_all();
+            clients_of_listeners.push(door.clients);
         }
+        end_connections(&clients_of_listeners, STOP_STEPS);
         let names = self.served_exports.iter().map(|served_export| served_export.export.name.clone());
         names.zip(self.device_threads.into_iter().map(stop_device_queue)).collect()
     }
@@ -504,16 +510,27 @@ impl Clients {
         Ok(())
     }
 
-    /// Ends all connections: receives no more requests and waits for the replies to be sent, then disconnects the
-    /// clients that are left.
-    fn disconnect_all(&self) {
-        for (how, allowance) in [(Shutdown::Read, STOP_GRACE_TIME), (Shutdown::Both, STOP_GRACE_TIME)] {
-            let sockets = self.lock_open_clients();
-            sockets.open_sockets.values().for_each(|socket| socket.shutdown(how));
-            let some_left = |sockets: &mut OpenClients| !sockets.open_sockets.is_empty();
-            let waited = self.client_disconnected.wait_timeout_while(sockets, allowance, some_left);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
-        }
+    /// Shuts the sockets of all connected clients down, for receiving or also for sending.
+    fn shut_down_all(&self, how: Shutdown) {
+        self.lock_open_clients().open_sockets.values().for_each(|socket| socket.shutdown(how));
+    }
+
+    /// Waits until no client is connected any more, at most until `deadline`.
+    fn wait_until_none_is_left(&self, deadline: Instant) {
+        let allowance = deadline.saturating_duration_since(Instant::now());
+        let some_left = |sockets: &mut OpenClients| !sockets.open_sockets.is_empty();
+        let sockets = self.lock_open_clients();
+        drop(self.client_disconnected.wait_timeout_while(sockets, allowance, some_left));
+    }
+}
+
+/// Ends all connections of several listening sockets in steps. Each step shuts all sockets down in one way, and then
+/// waits until the connections have ended, at most for its time.
+fn end_connections(clients_of_listeners: &[Arc<Clients>], steps: [(Shutdown, Duration); 2]) {
+    for (how, allowance) in steps {
+        clients_of_listeners.iter().for_each(|clients| clients.shut_down_all(how));
+        let deadline = Instant::now() + allowance;
+        clients_of_listeners.iter().for_each(|clients| clients.wait_until_none_is_left(deadline));
     }
 }
 
@@ -614,5 +631,22 @@ mod tests {
         let lines = lines.into_inner();
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(lines.iter().all(|line| line.starts_with("no client can be accepted: ")), "{lines:?}");
+    }
+
+    /// Bug: the time was given to one listening socket after the other, twice each, so that a server with several
+    /// listening sockets could take minutes to stop.
+    #[test]
+    fn connections_of_all_listening_sockets_get_the_time_to_end_together() {
+        let clients: Vec<_> = (0..8).map(|_| Arc::new(Clients::with_limit(1))).collect();
+        for of_listener in &clients {
+            let (one, _) = UnixStream::pair().expect("the system has sockets");
+            let one = Arc::new(Socket::from(PlainSocket::Unix(one)));
+            of_listener.lock_open_clients().open_sockets.insert(1, one);
+        }
+        let step = |how| (how, Duration::from_millis(500));
+        let started = Instant::now();
+        end_connections(&clients, [step(Shutdown::Read), step(Shutdown::Both)]);
+        let elapsed = started.elapsed();
+        assert!((Duration::from_secs(1)..Duration::from_secs(4)).contains(&elapsed), "{elapsed:?}");
     }
 }

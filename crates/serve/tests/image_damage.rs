@@ -574,6 +574,22 @@ fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
     );
 }
 
+/// Bug: if the first record of a journal area was damaged in both copies, the area counted as empty. The image was
+/// opened, and the changes of NVRAM in the area's later records were lost without a message.
+#[test]
+fn an_image_without_the_first_record_of_the_present_journal_area_is_refused() {
+    let mut work = image_after_session("remap", PROCESS_DURABILITY, SessionEnd::Killed);
+    let ends = journal_record_boundaries(&work);
+    assert!(ends.len() > 3, "the area has several records");
+    let at = ends[0] + 24;
+    work.files.bytes_mut(ImageFile::Journal)[at as usize] ^= 1;
+    let copy = work.layout.mirror_offset(ImageFile::Journal, at);
+    work.files.bytes_mut(ImageFile::Mirror)[copy as usize] ^= 1;
+    let refused = Image::open_on(work.files, PROCESS_DURABILITY).map(drop);
+    let sentence = refused.expect_err("records are missing").to_string();
+    assert!(sentence.contains("because later records exist, but it is missing in both"), "{sentence}");
+}
+
 /// Opens an image whose header is damaged or missing, and returns the message of the refusal.
 fn refusal_of_superblock(files: MemoryFiles) -> String {
     Image::open_on(files, PROCESS_DURABILITY).map(drop).expect_err("there is no superblock").to_string()

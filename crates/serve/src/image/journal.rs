@@ -18,6 +18,7 @@
 //! thirty words that change.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::backing::Backing;
 use super::image_file::ImageFile;
@@ -341,11 +342,19 @@ pub(super) fn read_and_repair_journal(
     let [first, second] =
         [read_and_repair_area(backing, layout, 0)?, read_and_repair_area(backing, layout, 1)?];
     let generation_of = |area: &FoundArea| area.records.first().map(|record| record.journal_generation);
-    let (before, now) =
-        if generation_of(&second) > generation_of(&first) { (first, second) } else { (second, first) };
+    let (before, before_number, now) =
+        if generation_of(&second) > generation_of(&first) { (first, 0, second) } else { (second, 1, first) };
     let (Some(begin), Some(last)) = (now.records.first(), now.records.last()) else {
         return Err("one of the two copies of the journal must be intact, but both are damaged".into());
     };
+    // An area that seems empty has not been used yet, or its first record is damaged.
+    if before.records.is_empty()
+        && has_valid_record(backing, layout, area_bytes_range(layout, before_number), |generation, _| {
+            generation > last.journal_generation
+        })
+    {
+        return Err(missing_record_message(last.record_number));
+    }
     let follows = before.records.last().is_some_and(|record| {
         record.record_number + 1 == begin.record_number
             && record.journal_generation + 1 == begin.journal_generation
@@ -444,7 +453,7 @@ fn read_and_repair_area(
     layout: &Layout,
     number: u64,
 ) -> Result<FoundArea, String> {
-    let (begin, end) = (number * layout.journal_area_bytes(), (number + 1) * layout.journal_area_bytes());
+    let Range { start: begin, end } = area_bytes_range(layout, number);
     let mut area = FoundArea::default();
     loop {
         let at = begin + area.used_bytes;
@@ -469,14 +478,29 @@ fn read_and_repair_area(
         area.used_bytes += bytes.len() as u64;
         area.records.push(record);
     }
+    let has_later_record = area.records.last().is_some_and(|last| {
+        has_valid_record(backing, layout, begin + area.used_bytes..end, |generation, number| {
+            generation == last.journal_generation && number > last.record_number
+        })
+    });
     match area.records.last() {
-        Some(last) if has_later_record(backing, layout, begin + area.used_bytes..end, last) => Err(format!(
-            "one of the two copies of the journal must have the record after record number {}, because later records \
-             exist, but it is missing in both",
-            last.record_number
-        )),
+        Some(last) if has_later_record => Err(missing_record_message(last.record_number)),
         _ => Ok(area),
     }
+}
+
+/// Returns the range of bytes of one of the two areas in the file `journal`.
+fn area_bytes_range(layout: &Layout, number: u64) -> Range<u64> {
+    number * layout.journal_area_bytes()..(number + 1) * layout.journal_area_bytes()
+}
+
+/// Returns the error message for a journal in which the record after record number `last` is missing, although later
+/// records exist.
+fn missing_record_message(last: u64) -> String {
+    format!(
+        "one of the two copies of the journal must have the record after record number {last}, because later records \
+         exist, but it is missing in both"
+    )
 }
 
 /// Reads the journal record at byte `offset_bytes` of one of the two copies of the journal. `None` if no valid record
@@ -503,22 +527,21 @@ fn read_record(
     is_read.then(|| JournalRecord::decode(layout, offset_bytes, &bytes)).flatten()
 }
 
-/// Whether the part `rest` of the journal contains a valid record that is newer than `last` and of the same generation.
-/// `last` is the last record that could be read, so a later record proves that a record between the two is damaged.
-fn has_later_record(
+/// Whether a part of the journal contains, in one of the two copies, a valid record that `is_wanted`, a function of
+/// generation and number of a record.
+fn has_valid_record(
     backing: &impl Backing,
     layout: &Layout,
-    rest: std::ops::Range<u64>,
-    last: &JournalRecord,
+    part: Range<u64>,
+    is_wanted: impl Fn(u64, u64) -> bool,
 ) -> bool {
-    let mut bytes = vec![0; (rest.end - rest.start) as usize];
+    let mut bytes = vec![0; (part.end - part.start) as usize];
     METADATA_COPIES.into_iter().any(|side| {
-        side.read_metadata(backing, layout, ImageFile::Journal, &mut bytes, rest.start)
+        side.read_metadata(backing, layout, ImageFile::Journal, &mut bytes, part.start)
             && (0..bytes.len()).step_by(RECORD_ALIGNMENT_BYTES).any(|from| {
                 let bytes = &bytes[from..];
-                let could_be =
-                    u64_at(bytes, 16) == last.journal_generation && u64_at(bytes, 24) > last.record_number;
-                could_be && JournalRecord::decode(layout, rest.start + from as u64, bytes).is_some()
+                is_wanted(u64_at(bytes, 16), u64_at(bytes, 24))
+                    && JournalRecord::decode(layout, part.start + from as u64, bytes).is_some()
             })
     })
 }

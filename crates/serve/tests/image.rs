@@ -2,6 +2,7 @@
 //! operations as a simulated device, and refuses with a sentence what it cannot serve.
 
 use std::fs;
+use std::sync::atomic::Ordering;
 
 use image_support::{
     DESIGNS, HOST_DURABILITY, InjectedWriteFailure, MemoryFiles, Op, Oracle, PROCESS_DURABILITY,
@@ -167,8 +168,8 @@ fn design_parts_of_image(image_header: &ImageHeader) -> Parts {
     config.design_parts_for_image(&image_header.design, &resolved).expect("it was served")
 }
 
-/// Bug: the configuration in an image left open what recovery reads, so a replay of a recording, which took the default,
-/// also wrote the records in NVRAM that recovery from first pages needs, and stored other deltas.
+/// Bug: the configuration in an image left open what recovery reads, so a replay of a recording, which took the
+/// default, also wrote the records in NVRAM that recovery from first pages needs, and stored other deltas.
 #[test]
 fn the_configuration_of_an_image_gives_a_replay_the_recovery_of_the_image() {
     for design in ["wearwell", "geckoftl", "page-map"] {
@@ -311,6 +312,27 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
             }
         }
     }
+}
+
+/// Bug: after a read of several pages that the operating system refused once, the device accepted no more writes,
+/// although the repeated reads of the single pages succeeded.
+#[test]
+fn a_read_error_that_does_not_recur_stops_no_later_write() {
+    let mut image = open(new_image(&specification("page-map", 4096)), PROCESS_DURABILITY);
+    for page in 0..8 {
+        perform(&mut image.device, Op::Write(page, (1 + page, 1))).expect("there is room");
+    }
+    perform(&mut image.device, Op::Flush).expect("memory takes everything");
+    let refused_reads = medium_of(&image.device).backing().refused_data_reads.clone();
+    refused_reads.store(1, Ordering::Relaxed);
+    let mut found = vec![0; 8 * 4096];
+    image.device.read(0, &mut found).expect("the second attempt succeeds");
+    assert_eq!(refused_reads.load(Ordering::Relaxed), 0, "a read was refused");
+    for (page, found) in (0..).zip(found.chunks(4096)) {
+        assert!(found == page_of((1 + page, 1), 4096), "page {page}");
+    }
+    perform(&mut image.device, Op::Write(0, (1, 2))).expect("there is room");
+    execute_deferred_writes(&mut image.device);
 }
 
 /// Makes writes of page data to the files of an image fail: from write number `from.0` on, in the way that `from.1`

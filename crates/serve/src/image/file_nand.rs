@@ -986,10 +986,13 @@ impl<B: Backing> Nand for FileNand<B> {
 
     /// Reads pages of the flash file. Pages that are adjacent in the file are read together.
     fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<(), NandError>) {
+        let earlier_error = self.unresolved_file_error.clone();
         if self.read_pages_in_any_order(pages, into).is_ok() {
             return (pages.len(), Ok(()));
         }
-        // One by one, to find the first page that cannot be read.
+        // One by one, to find the first page that cannot be read. Only these reads decide whether an error of the
+        // operating system stops the device: one that has passed does not.
+        self.unresolved_file_error = earlier_error;
         let parts = into.chunks_exact_mut(self.layout.geometry.page_bytes as usize);
         for (k, (&ppn, part)) in pages.iter().zip(parts).enumerate() {
             if let Err(error) = self.read(ppn, part) {

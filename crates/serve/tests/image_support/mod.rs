@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rand::{RngExt, SeedableRng};
@@ -106,6 +107,9 @@ pub struct MemoryFiles {
     pub writes: u64,
     /// Number of writes after which every write of page data to the flash file fails, and how it fails.
     pub fail_writes_from: Option<(u64, InjectedWriteFailure)>,
+    /// Number of reads of page data that are refused next, with an error of the operating system that concerns no
+    /// single page. Copies of the files share the number.
+    pub refused_data_reads: Arc<AtomicU64>,
     /// Number of syncs of the files so far.
     pub syncs: u64,
     /// All writes in order, as file, offset and bytes; `None` if they are not recorded.
@@ -150,6 +154,12 @@ impl MemoryFiles {
 
 impl Backing for MemoryFiles {
     fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let is_data = file == ImageFile::Flash && bytes.len() > 64;
+        let refused = &self.refused_data_reads;
+        let take_refusal = |count: u64| count.checked_sub(1).filter(|_| is_data);
+        if refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_refusal).is_ok() {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
         let from = offset as usize;
         let found = self.bytes(file).get(from..from + bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         bytes.copy_from_slice(found);

@@ -107,8 +107,6 @@ pub struct FileNand<B = OpenImageFiles> {
     /// Error of the last file operation that the operating system refused; `None` once a file operation has succeeded
     /// again.
     unresolved_file_error: Option<FileIoError>,
-    /// Numbers of the pages whose data was found damaged when they were read in this session.
-    damaged_ppns: BTreeSet<u32>,
     /// Whether an erase returns the file space of its block to the file system (by punching a hole). The caller changes
     /// this from operation to operation.
     punches_erased_blocks: bool,
@@ -168,7 +166,6 @@ impl<B: Backing> FileNand<B> {
             metadata_blocks: BTreeSet::new(),
             has_unsynced_writes: [true; ImageFile::ALL.len()],
             unresolved_file_error: None,
-            damaged_ppns: BTreeSet::new(),
             punches_erased_blocks: false,
             bytes_since_writeback_request: 0,
         };
@@ -212,11 +209,6 @@ impl<B: Backing> FileNand<B> {
     /// Returns the durability mode of the present session: which crashes its acknowledged data survives.
     pub fn durability(&self) -> Durability {
         self.session.durability
-    }
-
-    /// Returns the pages whose data was found damaged when they were read in this session.
-    pub fn damaged_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
-        self.damaged_ppns.iter().map(|&ppn| Ppn(ppn))
     }
 
     /// Sets how many erased blocks of one pool may wait together to be written to the files. In a session of durability
@@ -597,14 +589,16 @@ impl<B: Backing> FileNand<B> {
     /// Checks the program of a page in the flash model and adds it, with data and spare bytes, to the waiting
     /// operations.
     fn program_page(&mut self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.flash_model.program(
-            ppn,
-            oob,
-            Content::Descriptor(ContentDescriptor::of_fingerprint(oob.fingerprint)),
-        )?;
+        self.program_in_flash_model(ppn, oob)?;
         let record = self.oob_record_of(ppn, oob, data, spare);
         self.add_program(ppn, record, data, spare);
         Ok(())
+    }
+
+    /// Programs a page in the flash model, which checks the program and keeps no data.
+    fn program_in_flash_model(&mut self, ppn: Ppn, oob: Oob) -> Result<(), NandError> {
+        let content = ContentDescriptor::of_fingerprint(oob.fingerprint);
+        self.flash_model.program(ppn, oob, Content::Descriptor(content))
     }
 
     /// Makes the OOB record of a page that is to be programmed, still without the number of its journal record.
@@ -641,7 +635,6 @@ impl<B: Backing> FileNand<B> {
     /// other error stops the device.
     fn handle_refused_read(&mut self, ppn: Ppn, error: &io::Error) -> NandError {
         if is_page_local_read_error(error) {
-            self.damaged_ppns.insert(ppn.0);
             return NandError::Uncorrectable(ppn);
         }
         self.unresolved_file_error = Some(self.file_io_error_of("read", ImageFile::Flash, error));
@@ -702,31 +695,20 @@ impl<B: Backing> FileNand<B> {
                 }
                 Ok(bytes)
             }
-            Ok(None) => {
-                self.damaged_ppns.insert(ppn.0);
-                Err(NandError::Uncorrectable(ppn))
-            }
+            Ok(None) => Err(NandError::Uncorrectable(ppn)),
             Err(error) => Err(self.handle_refused_read(ppn, &error)),
         }
     }
 
-    /// Whether data and spare bytes of a page, as read, match their checksum.
-    fn matches_checksum(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
+    /// Compares data with the checksum of its page, which has no spare bytes.
+    fn verify_page_data(&self, ppn: Ppn, data: &[u8]) -> Result<(), NandError> {
         let block_erase_count = self.flash_model.erase_count(self.block_of(ppn));
-        self.layout.page_crc(ppn, block_erase_count, data, spare)
-            == self.page_crcs_and_spare_lengths[ppn.index()].data_and_spare_crc
-    }
-
-    /// Records that the data of a page does not match its checksum, and returns the error for the read of the page.
-    fn record_damaged_page(&mut self, ppn: Ppn) -> NandError {
-        self.damaged_ppns.insert(ppn.0);
-        NandError::Uncorrectable(ppn)
-    }
-
-    /// Compares data with the checksum of its page, which has no spare bytes. If they do not match, the page is
-    /// recorded as damaged.
-    fn verify_page_data(&mut self, ppn: Ppn, data: &[u8]) -> Result<(), NandError> {
-        if self.matches_checksum(ppn, data, &[]) { Ok(()) } else { Err(self.record_damaged_page(ppn)) }
+        let crc = self.layout.page_crc(ppn, block_erase_count, data, &[]);
+        if crc == self.page_crcs_and_spare_lengths[ppn.index()].data_and_spare_crc {
+            Ok(())
+        } else {
+            Err(NandError::Uncorrectable(ppn))
+        }
     }
 
     /// Whether one read from the flash file may return a page together with adjacent pages. This holds if its program
@@ -788,18 +770,12 @@ impl<B: Backing> FileNand<B> {
         let (from, to, oob) = self.check_copy_source(run, k)?;
         let last = self.waiting_batches.back().expect("there is always one");
         let data = last.data_in_reserved_buffer(to);
-        if !self.matches_checksum(from, data, &[]) {
-            return Err(self.record_damaged_page(from));
-        }
+        self.verify_page_data(from, data)?;
         let record = OobRecord {
             journal_record_number: last.journal_record_number,
             ..self.oob_record_of(to, oob, data, &[])
         };
-        self.flash_model.program(
-            to,
-            oob,
-            Content::Descriptor(ContentDescriptor::of_fingerprint(oob.fingerprint)),
-        )?;
+        self.program_in_flash_model(to, oob)?;
         let bytes = self.layout.encode_oob(to, &record);
         self.last_batch_mut().add_program_from_reserved_buffer(to, &bytes);
         self.update_state_after_program(to, &record);
@@ -931,20 +907,8 @@ impl<B: Backing> Nand for FileNand<B> {
         self.flash_model.program_page_marked_lost(ppn, oob, &[])?;
         let spare = if spare.iter().all(|&byte| byte == 0) { &[] } else { spare };
         let data = vec![0; self.layout.geometry.page_bytes as usize];
-        let (block_erase_count, spare_bytes) =
-            (self.flash_model.erase_count(self.block_of(ppn)), spare.len() as u16);
-        let data_and_spare_crc = !self.layout.page_crc(ppn, block_erase_count, &data, spare);
-        let spare_crc =
-            if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, block_erase_count, spare) };
-        let record = OobRecord {
-            block_erase_count,
-            oob: Some(oob),
-            spare_bytes,
-            data_and_spare_crc,
-            spare_crc,
-            is_lost: true,
-            journal_record_number: 0,
-        };
+        let record = self.oob_record_of(ppn, oob, &data, spare);
+        let record = OobRecord { is_lost: true, data_and_spare_crc: !record.data_and_spare_crc, ..record };
         self.add_program(ppn, record, &data, spare);
         self.write_if_too_many_operations_wait();
         Ok(())

@@ -89,7 +89,7 @@ impl<D: BlockDevice> DeviceQueue<D> {
             device,
             log_span: Span::current(),
             waiting_work: VecDeque::new(),
-            stepped_work_with_more_steps_flag: Vec::new(),
+            stepped_work: Vec::new(),
         };
         let state = DeviceQueueState {
             arrived_work: VecDeque::new(),
@@ -326,8 +326,16 @@ struct DeviceQueueExecutor<D> {
     log_span: Span,
     /// Work whose next step is due in the next round, in the order of arrival.
     waiting_work: VecDeque<Box<dyn DeviceWork<D>>>,
-    /// Work that has done a step in the current round. The flag of each piece of work states whether it has more steps.
-    stepped_work_with_more_steps_flag: Vec<(Box<dyn DeviceWork<D>>, bool)>,
+    /// Work that has done a step in the current round, in the order of the steps.
+    stepped_work: Vec<SteppedWork<D>>,
+}
+
+/// A piece of work that has done a step in the current round.
+struct SteppedWork<D> {
+    /// The work.
+    work: Box<dyn DeviceWork<D>>,
+    /// Whether the work has more steps.
+    has_more_steps: bool,
 }
 
 impl<D: BlockDevice> DeviceQueueExecutor<D> {
@@ -349,12 +357,11 @@ impl<D: BlockDevice> DeviceQueueExecutor<D> {
                 self.waiting_work.push_back(work);
                 continue;
             }
-            self.stepped_work_with_more_steps_flag.push((work, false));
-            let (work, has_more) =
-                self.stepped_work_with_more_steps_flag.last_mut().expect("it was pushed above");
+            self.stepped_work.push(SteppedWork { work, has_more_steps: false });
+            let stepped = self.stepped_work.last_mut().expect("it was pushed above");
             let _logged_as = connection_number.is_none().then(|| self.log_span.enter());
-            let progress = work.step(&mut self.device);
-            *has_more = progress.has_more_steps;
+            let progress = stepped.work.step(&mut self.device);
+            stepped.has_more_steps = progress.has_more_steps;
             if progress.has_more_steps {
                 unfinished.push(connection_number);
             }
@@ -363,11 +370,9 @@ impl<D: BlockDevice> DeviceQueueExecutor<D> {
         let Self { device, log_span: span, .. } = self;
         let settled =
             span.in_scope(|| if wants_flush { device.flush() } else { device.write_operations_to_files() });
-        self.stepped_work_with_more_steps_flag
-            .iter_mut()
-            .for_each(|(work, _)| work.answer_requests(&settled));
-        for (work, has_more) in self.stepped_work_with_more_steps_flag.drain(..).rev() {
-            if has_more {
+        self.stepped_work.iter_mut().for_each(|stepped| stepped.work.answer_requests(&settled));
+        for SteppedWork { work, has_more_steps } in self.stepped_work.drain(..).rev() {
+            if has_more_steps {
                 self.waiting_work.push_front(work);
             }
         }

@@ -100,6 +100,7 @@ impl Server<FlashDevice> {
 }
 
 /// State from which the dashboard answers HTTP requests. Each connection has a clone of it.
+#[derive(Clone)]
 struct DashboardSite {
     /// Exports of the server, whose devices the dashboard shows.
     served_exports: Arc<[ServedExport<FlashDevice>]>,
@@ -111,18 +112,6 @@ struct DashboardSite {
     style: Arc<str>,
     /// JavaScript that is sent for `/dashboard.js`.
     script: Arc<str>,
-}
-
-impl Clone for DashboardSite {
-    fn clone(&self) -> Self {
-        Self {
-            served_exports: Arc::clone(&self.served_exports),
-            feed: self.feed.clone(),
-            subscriber_limit: self.subscriber_limit.clone(),
-            style: Arc::clone(&self.style),
-            script: Arc::clone(&self.script),
-        }
-    }
 }
 
 impl DashboardSite {

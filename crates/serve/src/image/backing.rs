@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSliceMut, Read as _};
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::mpsc::{self, SyncSender};
@@ -561,47 +562,59 @@ impl<B: Backing> CopyOnWrite<B> {
     }
 }
 
-/// Splits a range of a file into the 4-KiB pieces of a copy-on-write view that it touches. Each item has the piece
-/// number, the first byte within the piece, the first byte within the range, and the number of bytes.
-fn split_into_copy_on_write_pieces(
-    offset: u64,
-    len: usize,
-) -> impl Iterator<Item = (u64, usize, usize, usize)> {
+/// Part of a range of a file that lies in one 4-KiB piece of a copy-on-write view.
+struct RangeInPiece {
+    /// Number of the piece.
+    piece_number: u64,
+    /// Bytes of the piece that belong to the range.
+    bytes_in_piece: Range<usize>,
+    /// The same bytes, counted from the beginning of the range.
+    bytes_in_range: Range<usize>,
+}
+
+/// Splits a range of a file into the 4-KiB pieces of a copy-on-write view that it touches.
+fn split_into_copy_on_write_pieces(offset: u64, len: usize) -> impl Iterator<Item = RangeInPiece> {
     let end = offset + len as u64;
-    (offset / COPY_ON_WRITE_PIECE_BYTES..end.div_ceil(COPY_ON_WRITE_PIECE_BYTES)).map(move |at| {
-        let (from, to) =
-            (offset.max(at * COPY_ON_WRITE_PIECE_BYTES), end.min((at + 1) * COPY_ON_WRITE_PIECE_BYTES));
-        (at, (from - at * COPY_ON_WRITE_PIECE_BYTES) as usize, (from - offset) as usize, (to - from) as usize)
+    let pieces = offset / COPY_ON_WRITE_PIECE_BYTES..end.div_ceil(COPY_ON_WRITE_PIECE_BYTES);
+    pieces.map(move |piece_number| {
+        let begin = piece_number * COPY_ON_WRITE_PIECE_BYTES;
+        let (from, to) = (offset.max(begin), end.min(begin + COPY_ON_WRITE_PIECE_BYTES));
+        RangeInPiece {
+            piece_number,
+            bytes_in_piece: (from - begin) as usize..(to - begin) as usize,
+            bytes_in_range: (from - offset) as usize..(to - offset) as usize,
+        }
     })
 }
 
 impl<B: Backing> Backing for CopyOnWrite<B> {
     fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        for (at, within, from, len) in split_into_copy_on_write_pieces(offset, bytes.len()) {
-            let into = &mut bytes[from..from + len];
-            match self.changed_pieces.get(&(file, at)) {
-                Some(piece) => into.copy_from_slice(&piece[within..within + len]),
-                None => {
-                    match self.underlying.read(file, into, at * COPY_ON_WRITE_PIECE_BYTES + within as u64) {
-                        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                            into.copy_from_slice(&self.load_piece(file, at)?[within..within + len]);
-                        }
-                        read => read?,
+        for part in split_into_copy_on_write_pieces(offset, bytes.len()) {
+            let at = offset + part.bytes_in_range.start as u64;
+            let into = &mut bytes[part.bytes_in_range];
+            match self.changed_pieces.get(&(file, part.piece_number)) {
+                Some(piece) => into.copy_from_slice(&piece[part.bytes_in_piece]),
+                None => match self.underlying.read(file, into, at) {
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                        let piece = self.load_piece(file, part.piece_number)?;
+                        into.copy_from_slice(&piece[part.bytes_in_piece]);
                     }
-                }
+                    read => read?,
+                },
             }
         }
         Ok(())
     }
 
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-        for (at, within, from, len) in split_into_copy_on_write_pieces(offset, bytes.len()) {
-            if !self.changed_pieces.contains_key(&(file, at)) {
-                let piece = self.load_piece(file, at)?;
-                self.changed_pieces.insert((file, at), piece);
+        for part in split_into_copy_on_write_pieces(offset, bytes.len()) {
+            let key = (file, part.piece_number);
+            if !self.changed_pieces.contains_key(&key) {
+                let piece = self.load_piece(file, part.piece_number)?;
+                self.changed_pieces.insert(key, piece);
             }
-            let piece = self.changed_pieces.get_mut(&(file, at)).expect("loaded above");
-            piece[within..within + len].copy_from_slice(&bytes[from..from + len]);
+            let piece = self.changed_pieces.get_mut(&key).expect("loaded above");
+            piece[part.bytes_in_piece].copy_from_slice(&bytes[part.bytes_in_range]);
         }
         Ok(())
     }

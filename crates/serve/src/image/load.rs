@@ -330,9 +330,7 @@ impl<B: Backing> FlashLoader<'_, B> {
     /// none of these pages.
     fn rescue_block(&mut self, id: BlockId) -> io::Result<()> {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
-        let at = self.layout.oob_record_offset(first);
-        let sides: [Vec<[u8; METADATA_RECORD_BYTES]>; 2] =
-            METADATA_COPIES.map(|side| self.read_entries_of_copy(side, ImageFile::Flash, at, count as usize));
+        let sides = self.read_oob_copies_of_block(id);
         let slots = |k: usize| {
             sides.each_ref().map(|side| self.layout.decode_oob_slot(Ppn(first.0 + k as u32), &side[k]))
         };
@@ -356,13 +354,18 @@ impl<B: Backing> FlashLoader<'_, B> {
         self.load_block_into_flash_model(&block)
     }
 
+    /// Reads both copies of the OOB records of a block, each copy with one record per page.
+    fn read_oob_copies_of_block(&self, id: BlockId) -> [Vec<[u8; METADATA_RECORD_BYTES]>; 2] {
+        let at = self.layout.oob_record_offset(self.layout.geometry.first_page(id));
+        let count = self.layout.geometry.block_pages() as usize;
+        METADATA_COPIES.map(|side| self.read_entries_of_copy(side, ImageFile::Flash, at, count))
+    }
+
     /// Reads the OOB records that were written since the last erase of a block, each from a copy whose checksum is
     /// right.
     fn read_block(&mut self, id: BlockId, record: BlockRecord) -> FoundBlock {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
-        let at = self.layout.oob_record_offset(first);
-        let sides =
-            METADATA_COPIES.map(|side| self.read_entries_of_copy(side, ImageFile::Flash, at, count as usize));
+        let sides = self.read_oob_copies_of_block(id);
         let page = |k: u32| {
             let ppn = Ppn(first.0 + k);
             let copies = sides.each_ref().map(|side| side[k as usize]);

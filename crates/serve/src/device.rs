@@ -203,7 +203,7 @@ impl FlashDevice {
         if !device.medium().keeps_host_bytes() {
             return Err(DeviceError::Invalid(
                 "the medium keeps fingerprints instead of page bytes, so that it cannot be served: make it with \
-                 `RetainedFields::ALL`".into(),
+                 `RetainedPageFields::ALL`".into(),
             ));
         }
         let page_bytes = device.geometry().page_bytes as usize;

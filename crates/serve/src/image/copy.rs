@@ -100,7 +100,8 @@ pub(super) fn copy_contents(
     }
 }
 
-/// The engine reports such an error only as a failure of the medium.
+/// Returns the refusal of the operating system that stopped writes to the new image, if there was one; the engine
+/// itself reports only a failure of its medium.
 fn os_refusal_of_new_image(device: &LiveDevice) -> Option<ImageError> {
     let refused = device.medium().unresolved_write_error()?;
     Some(ImageError::IoWhileInUse {

@@ -34,7 +34,8 @@ pub struct ImageSpecification {
 }
 
 impl ImageSpecification {
-    /// Makes the header of a new image.
+    /// Makes the header of a new image. `salt`, a random number, enters every checksum of the image, so that records of
+    /// another image are not accepted.
     ///
     /// # Errors
     /// [`ImageError::Config`], also for a design that cannot run without a battery; [`ImageError::Device`] for a design

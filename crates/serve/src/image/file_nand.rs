@@ -537,7 +537,7 @@ impl<B: Backing> FileNand<B> {
         let is_too_much = self.waiting_program_bytes > WAITING_PROGRAM_THRESHOLD_BYTES
             || self.waiting_batches.len() > WAITING_BATCHES_WRITE_THRESHOLD;
         if is_too_much && self.unresolved_file_error.is_none() {
-            // The next `execute_next_deferred_map_write` reports the error.
+            // The next `write_operations_to_files` reports the error.
             let written = self.write_waiting_operations();
             let _ = self.record_file_io_outcome(written);
         }

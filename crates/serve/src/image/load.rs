@@ -46,7 +46,9 @@ pub(super) struct FlashLoadSettings {
     pub(super) verifies_all_data: bool,
     /// Number of logical pages that the image exports.
     pub(super) logical_pages: u32,
-    /// Whether metadata that is damaged in both copies is left out; otherwise loading stops at the first damage.
+    /// Whether metadata that is damaged in both copies is left out and the rest of the flash is loaded. Otherwise such
+    /// damage is only reported: no block is read if state words are damaged, and the flash model is not filled any more
+    /// once the metadata of a block is damaged.
     pub(super) skips_damaged_metadata: bool,
 }
 
@@ -150,7 +152,7 @@ pub(super) fn load_and_repair_flash_state(
         },
     };
     loader.load_device_state_words(journal);
-    if loader.may_continue_loading() {
+    if loader.fills_flash_model() {
         (0..geometry.blocks()).map(BlockId).try_for_each(|id| loader.load_block(id))?;
     }
     Ok(loader.loaded)
@@ -179,8 +181,8 @@ impl<B: Backing> FlashLoader<'_, B> {
         self.loaded.findings.push(sentence);
     }
 
-    /// Whether loading an image continues: no damage was found so far, or the image is being rescued.
-    fn may_continue_loading(&self) -> bool {
+    /// Whether the flash model is filled with what is read: no damage was found so far, or the image is being rescued.
+    fn fills_flash_model(&self) -> bool {
         self.settings.skips_damaged_metadata || self.loaded.findings.is_empty()
     }
 
@@ -319,7 +321,7 @@ impl<B: Backing> FlashLoader<'_, B> {
         }
         let mut block = self.read_block(id, record);
         self.report_and_remove_bad_oob_records(&mut block);
-        if self.may_continue_loading() {
+        if self.fills_flash_model() {
             self.load_block_into_flash_model(&block)?;
         }
         Ok(())

@@ -417,27 +417,41 @@ impl DatabaseFiles {
     /// Sets the length of a file to `len` bytes, in memory and in the directory. The directory is written at the next
     /// sync.
     fn set_file_len(&mut self, kind: FileKind, len: u64) {
-        let recorded = if kind == FileKind::Wal {
-            self.wal_len_bytes = len;
-            self.wal_layout()
-                .map_or(0, |layout| layout.log_bytes_of_frame_groups(layout.frame_groups_of_log_bytes(len)))
-        } else {
-            len
-        };
+        let recorded = self.recorded_len_bytes(kind, len);
         let entry = self.directory.entry_mut(kind);
         self.is_directory_dirty |= entry.len_bytes != recorded;
         entry.len_bytes = recorded;
+        if kind == FileKind::Wal {
+            self.wal_len_bytes = len;
+        }
+    }
+
+    /// Returns the length, in bytes, that the directory records for a file of `len` bytes: that of a write-ahead log is
+    /// rounded up to whole groups of frames.
+    fn recorded_len_bytes(&self, kind: FileKind, len: u64) -> u64 {
+        match kind {
+            FileKind::Wal => self
+                .wal_layout()
+                .map_or(0, |layout| layout.log_bytes_of_frame_groups(layout.frame_groups_of_log_bytes(len))),
+            FileKind::Database | FileKind::Journal => len,
+        }
     }
 
     /// Truncates one of the database's files to `len` bytes. Extents (runs of device pages) that the file no longer
     /// needs are freed.
     pub(crate) fn truncate(&mut self, kind: FileKind, len: u64) -> Result<(), Error> {
-        self.set_file_len(kind, len);
         let stored = match self.wal_layout().filter(|_| kind == FileKind::Wal) {
             Some(layout) => layout.stored_log_bytes(len),
             None => len,
         };
-        self.free_extents_after_length(kind, stored)
+        let mut shortened = self.directory.clone();
+        let given_up = shortened.detach_extents_after_length(kind, stored);
+        if given_up.is_empty() {
+            self.set_file_len(kind, len);
+            return Ok(());
+        }
+        shortened.entry_mut(kind).len_bytes = self.recorded_len_bytes(kind, len);
+        self.shorten_file_durably(kind, len, shortened, given_up)
     }
 
     /// Deletes one of the database's files; returns whether it existed.
@@ -445,41 +459,52 @@ impl DatabaseFiles {
         if !self.exists(kind) {
             return Ok(false);
         }
-        let given_up = self.directory.detach_extents_after_length(kind, 0);
-        *self.directory.entry_mut(kind) = FileEntry::default();
-        if kind == FileKind::Wal {
-            self.wal_len_bytes = 0;
-        }
-        self.is_directory_dirty = true;
-        self.free_extents_durably(given_up)?;
+        let mut shortened = self.directory.clone();
+        let given_up = shortened.detach_extents_after_length(kind, 0);
+        *shortened.entry_mut(kind) = FileEntry::default();
+        self.shorten_file_durably(kind, 0, shortened, given_up)?;
         Ok(true)
     }
 
-    /// Frees the extents (runs of device pages) that a file does not need for its first `bytes` stored bytes.
-    fn free_extents_after_length(&mut self, kind: FileKind, bytes: u64) -> Result<(), Error> {
-        let given_up = self.directory.detach_extents_after_length(kind, bytes);
-        if given_up.is_empty() { Ok(()) } else { self.free_extents_durably(given_up) }
-    }
-
-    /// Frees extents (runs of device pages) that no file of the database contains any more. First writes the directory
-    /// without them durably to the device, then trims them.
-    fn free_extents_durably(&mut self, extents: Vec<u16>) -> Result<(), Error> {
-        self.write_directory()?;
+    /// Shortens a file to `len` bytes and frees the extents (runs of device pages) `given_up`. `shortened` is the
+    /// directory in which the file is shorter and does not list them. First writes this directory durably to the
+    /// device, then trims the extents. If the directory cannot be written, the file keeps its length and its extents,
+    /// so that the request can be repeated.
+    fn shorten_file_durably(
+        &mut self,
+        kind: FileKind,
+        len: u64,
+        shortened: FileDirectory,
+        given_up: Vec<u16>,
+    ) -> Result<(), Error> {
+        // After an error, either of the two directories may be on the device.
+        self.is_directory_dirty = true;
+        self.write_directory_page(&shortened.encode())?;
         self.drive.flush()?;
-        let extent_bytes = self.directory.extent_bytes();
-        for extent in extents {
-            let at = self.directory.release_extent(extent);
-            self.partial_pages.retain(|page_at, _| !(at..at + extent_bytes).contains(page_at));
-            self.last_wal_read = None;
-            self.drive.trim(at, extent_bytes)?;
+        self.directory = shortened;
+        self.is_directory_dirty = false;
+        if kind == FileKind::Wal {
+            self.wal_len_bytes = len;
         }
-        Ok(())
+        self.free_extents(given_up)
     }
 
-    /// Writes the directory page to the device, without a flush.
-    fn write_directory(&mut self) -> Result<(), Error> {
-        self.drive.write(0, &self.directory.encode())?;
-        self.is_directory_dirty = false;
+    /// Frees and trims extents (runs of device pages) that the directory on the device does not list any more. If a
+    /// trim fails, all of them are free nevertheless.
+    fn free_extents(&mut self, extents: Vec<u16>) -> Result<(), Error> {
+        let extent_bytes = self.directory.extent_bytes();
+        self.last_wal_read = None;
+        let addresses: Vec<_> =
+            extents.into_iter().map(|extent| self.directory.release_extent(extent)).collect();
+        for &at in &addresses {
+            self.partial_pages.retain(|page_at, _| !(at..at + extent_bytes).contains(page_at));
+        }
+        addresses.into_iter().try_for_each(|at| self.drive.trim(at, extent_bytes))
+    }
+
+    /// Writes an encoded directory to the directory page of the device, without a flush.
+    fn write_directory_page(&mut self, encoded_directory: &[u8]) -> Result<(), Error> {
+        self.drive.write(0, encoded_directory)?;
         self.counters.directory_writes += 1;
         Ok(())
     }
@@ -489,7 +514,8 @@ impl DatabaseFiles {
         self.counters.syncs += 1;
         self.write_partial_pages()?;
         if self.is_directory_dirty {
-            self.write_directory()?;
+            self.write_directory_page(&self.directory.encode())?;
+            self.is_directory_dirty = false;
         }
         self.drive.flush()
     }
@@ -503,6 +529,10 @@ impl DatabaseFiles {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use wearwell_serve::DeviceError;
+
     use super::*;
     use crate::open_drive::open_drive;
     use crate::options::Options;
@@ -512,22 +542,46 @@ mod tests {
     /// Offset of the first frame's payload in a write-ahead log, bytes.
     const FIRST_PAYLOAD_OFFSET: u64 = WAL_HEADER_BYTES + FRAME_HEADER_BYTES;
 
-    /// Makes the files of a database with a write-ahead log of one frame with database page `page`, and reads this page
-    /// from the log.
-    fn database_files_after_log_read(page: &[u8]) -> DatabaseFiles {
+    /// Makes an empty drive in memory.
+    fn new_drive() -> Box<dyn Drive> {
         let parameters = [("memory", "on"), ("size", "32MiB"), ("set", "remap.dedup=false")];
         let value =
             |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string());
         let options = Options::from_uri_parameters(value).expect("they are complete");
-        let drive = open_drive(&options, true).expect("it is possible");
-        let mut files = DatabaseFiles::open(drive, true).expect("it is new");
+        open_drive(&options, true).expect("it is possible")
+    }
+
+    /// Writes the header of a write-ahead log whose salts are bytes of value `salt`.
+    fn write_log_header(files: &mut DatabaseFiles, salt: u8) {
         let mut header = [0; WAL_HEADER_BYTES as usize];
         header[8..12].copy_from_slice(&(PAGE_BYTES as u32).to_be_bytes());
+        header[16..24].fill(salt);
         files.write(FileKind::Wal, 0, &header).expect("there is room");
-        files
-            .write(FileKind::Wal, WAL_HEADER_BYTES, &[0; FRAME_HEADER_BYTES as usize])
-            .expect("there is room");
-        files.write(FileKind::Wal, FIRST_PAYLOAD_OFFSET, page).expect("there is room");
+    }
+
+    /// Writes frame number `frame` of a write-ahead log with the salts `salt`: database page number `page_number` with
+    /// the content `page`.
+    fn write_frame(
+        files: &mut DatabaseFiles,
+        salt: u8,
+        frame: u64,
+        page_number: u32,
+        page: &[u8],
+    ) -> Result<(), Error> {
+        let mut header = [0; FRAME_HEADER_BYTES as usize];
+        header[..4].copy_from_slice(&page_number.to_be_bytes());
+        header[8..16].fill(salt);
+        let offset = WAL_HEADER_BYTES + frame * (FRAME_HEADER_BYTES + PAGE_BYTES as u64);
+        files.write(FileKind::Wal, offset, &header)?;
+        files.write(FileKind::Wal, offset + FRAME_HEADER_BYTES, page)
+    }
+
+    /// Makes the files of a database with a write-ahead log of one frame with database page `page`, and reads this page
+    /// from the log.
+    fn database_files_after_log_read(page: &[u8]) -> DatabaseFiles {
+        let mut files = DatabaseFiles::open(new_drive(), true).expect("it is new");
+        write_log_header(&mut files, 0);
+        write_frame(&mut files, 0, 0, 0, page).expect("there is room");
         files.read(FileKind::Wal, FIRST_PAYLOAD_OFFSET, &mut [0; PAGE_BYTES]).expect("it was written");
         files
     }
@@ -556,5 +610,123 @@ mod tests {
         let mut files = database_files_after_log_read(&[1; PAGE_BYTES]);
         files.write(FileKind::Wal, FIRST_PAYLOAD_OFFSET, &[3; PAGE_BYTES]).expect("there is room");
         assert_remaps_of_database_write(files, &[1; PAGE_BYTES], 0);
+    }
+
+    /// Operation that a [`RefusingDrive`] refuses.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    enum RefusedOperation {
+        /// All writes fail.
+        Write,
+        /// All flushes fail.
+        Flush,
+        /// All trims fail.
+        Trim,
+    }
+
+    /// Drive that fails operations of one kind while a test wants it.
+    struct RefusingDrive {
+        /// Drive that executes the other operations.
+        inner: Box<dyn Drive>,
+        /// Kind of operation that fails; `None` if none does.
+        refused: Arc<Mutex<Option<RefusedOperation>>>,
+    }
+
+    impl RefusingDrive {
+        /// Returns an error if operations of this kind fail.
+        fn check(&self, operation: RefusedOperation) -> Result<(), Error> {
+            if *self.refused.lock().expect("no test panics with it") == Some(operation) {
+                return Err(DeviceError::Failed("refused on purpose".into()).into());
+            }
+            Ok(())
+        }
+    }
+
+    impl Drive for RefusingDrive {
+        fn capacity_bytes(&self) -> u64 {
+            self.inner.capacity_bytes()
+        }
+        fn device_page_bytes(&self) -> u32 {
+            self.inner.device_page_bytes()
+        }
+        fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+            self.inner.read(offset, into)
+        }
+        fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+            self.check(RefusedOperation::Write)?;
+            self.inner.write(offset, bytes)
+        }
+        fn trim(&mut self, offset: u64, len: u64) -> Result<(), Error> {
+            self.check(RefusedOperation::Trim)?;
+            self.inner.trim(offset, len)
+        }
+        fn flush(&mut self) -> Result<(), Error> {
+            self.check(RefusedOperation::Flush)?;
+            self.inner.flush()
+        }
+        fn remap(&mut self, target: u64, source: u64, len: u64) -> Result<(), Error> {
+            self.inner.remap(target, source, len)
+        }
+        fn stats(&mut self) -> Result<Value, Error> {
+            self.inner.stats()
+        }
+        fn close(self: Box<Self>) -> Result<(), Error> {
+            self.inner.close()
+        }
+    }
+
+    /// Makes the files of a database with a rollback journal of four extents that is durable. Returns them with the
+    /// switch that makes operations of their drive fail, and the number of extents that are free.
+    fn database_files_with_journal() -> (DatabaseFiles, Arc<Mutex<Option<RefusedOperation>>>, usize) {
+        let refused = Arc::default();
+        let drive = RefusingDrive { inner: new_drive(), refused: Arc::clone(&refused) };
+        let mut files = DatabaseFiles::open(Box::new(drive), true).expect("it is new");
+        let journal = vec![6; 4 * files.directory.extent_bytes() as usize];
+        files.write(FileKind::Journal, 0, &journal).expect("there is room");
+        files.sync().expect("the device works");
+        let free = free_extent_count(&files);
+        (files, refused, free)
+    }
+
+    /// Returns how many extents can be assigned to files.
+    fn free_extent_count(files: &DatabaseFiles) -> usize {
+        (0..).take_while(|&count| files.directory.require_free_extents(count + 1).is_ok()).count()
+    }
+
+    /// Bug: the journal was deleted in memory only. A repeated deletion reported that there is no journal, and after
+    /// the next opening it was there again, so that a transaction that counted as committed was rolled back.
+    #[test]
+    fn a_deletion_that_did_not_become_durable_can_be_repeated() {
+        for operation in [RefusedOperation::Write, RefusedOperation::Flush] {
+            let (mut files, refused, free) = database_files_with_journal();
+            *refused.lock().unwrap() = Some(operation);
+            files.delete(FileKind::Journal).expect_err("the device refuses");
+            assert!(files.exists(FileKind::Journal), "{operation:?}");
+            *refused.lock().unwrap() = None;
+            assert!(files.delete(FileKind::Journal).expect("the device works"), "{operation:?}");
+            assert_eq!(free_extent_count(&files), free + 4);
+            let files = DatabaseFiles::open(files.drive, true).expect("it was written");
+            assert!(!files.exists(FileKind::Journal), "{operation:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_keeps_its_length_and_extents_if_its_truncation_does_not_become_durable() {
+        let (mut files, refused, free) = database_files_with_journal();
+        let len = files.len(FileKind::Journal);
+        *refused.lock().unwrap() = Some(RefusedOperation::Flush);
+        files.truncate(FileKind::Journal, 10).expect_err("the device refuses");
+        assert_eq!((files.len(FileKind::Journal), free_extent_count(&files)), (len, free));
+        *refused.lock().unwrap() = None;
+        files.truncate(FileKind::Journal, 10).expect("the device works");
+        assert_eq!((files.len(FileKind::Journal), free_extent_count(&files)), (10, free + 3));
+    }
+
+    /// Bug: the extents after the first one whose trim failed stayed taken until the next opening.
+    #[test]
+    fn extents_whose_trim_fails_are_free() {
+        let (mut files, refused, free) = database_files_with_journal();
+        *refused.lock().unwrap() = Some(RefusedOperation::Trim);
+        files.delete(FileKind::Journal).expect_err("the device refuses");
+        assert_eq!(free_extent_count(&files), free + 4);
     }
 }

@@ -27,7 +27,9 @@ use serde_json::{Value, json};
 use crate::directory::{FileDirectory, FileEntry, FileKind};
 use crate::drive::Drive;
 use crate::error::Error;
-use crate::wal::{ContiguousRange, FRAME_HEADER_BYTES, WAL_HEADER_BYTES, WalLayout};
+use crate::wal::{
+    self, ContiguousRange, FRAME_HEADER_BYTES, SLOT_HEADERS_BYTES, WAL_HEADER_BYTES, WalLayout,
+};
 
 /// Most partially written device pages that are kept in memory. When this number is reached, all of them are written to
 /// the device and dropped.
@@ -110,7 +112,7 @@ impl DatabaseFiles {
         let mut page = vec![0; device_page_bytes as usize];
         drive.read(0, &mut page)?;
         let directory = FileDirectory::decode(&page, capacity_bytes)?.unwrap_or(empty);
-        Ok(Self {
+        let mut files = Self {
             wal_len_bytes: directory.entry(FileKind::Wal).len_bytes,
             drive,
             directory,
@@ -120,7 +122,24 @@ impl DatabaseFiles {
             last_wal_read: None,
             remaps_checkpoints: remaps,
             counters: DatabaseFileCounters::default(),
-        })
+        };
+        files.database_len_after_checkpoint_bytes = files.read_database_len_after_checkpoint()?;
+        Ok(files)
+    }
+
+    /// Returns the length, in bytes, that the database file will have after a checkpoint of the write-ahead log that an
+    /// earlier session left, as far as the headers of its frames show it; 0 without a log.
+    fn read_database_len_after_checkpoint(&mut self) -> Result<u64, Error> {
+        let Some(layout) = self.wal_layout() else { return Ok(0) };
+        let (mut slot, mut salts, mut last_page) = ([0; SLOT_HEADERS_BYTES], None, 0);
+        for group in 0..layout.frame_groups_of_log_bytes(self.wal_len_bytes) {
+            let at = self.directory.device_address(FileKind::Wal, layout.stored_headers_offset(group));
+            let Some(at) = at else { break };
+            self.drive.read(at, &mut slot)?;
+            let salts = *salts.get_or_insert_with(|| wal::salts_of_log(&slot));
+            last_page = last_page.max(wal::last_page_in_frame_group(&slot, salts));
+        }
+        Ok(u64::from(last_page) * layout.page_bytes)
     }
 
     /// Returns the counters of writes, remaps and syncs since the files were opened.
@@ -284,14 +303,11 @@ impl DatabaseFiles {
     /// header of a frame contains the number of its database page. Returns an error if the device has no room to extend
     /// the database to this page at the next checkpoint.
     fn apply_wal_header(&mut self, offset: u64, header: &[u8]) -> Result<(), Error> {
-        let number = |at: usize| {
-            let bytes = header.get(at..).and_then(<[u8]>::first_chunk);
-            bytes.map_or(0, |&bytes| u32::from_be_bytes(bytes))
-        };
         match (offset, header.len() as u64) {
-            (0, WAL_HEADER_BYTES) => self.set_wal_page_bytes(number(8)),
+            (0, WAL_HEADER_BYTES) => self.set_wal_page_bytes(wal::database_page_bytes(header)),
             (1.., FRAME_HEADER_BYTES) => {
-                let end = u64::from(number(0)) * u64::from(self.directory.wal_page_bytes);
+                let last_page = u64::from(wal::database_page_number(header));
+                let end = last_page * u64::from(self.directory.wal_page_bytes);
                 if end > self.database_len_after_checkpoint_bytes {
                     self.directory
                         .require_free_extents(self.directory.missing_extent_count(FileKind::Database, end))?;
@@ -610,6 +626,48 @@ mod tests {
         let mut files = database_files_after_log_read(&[1; PAGE_BYTES]);
         files.write(FileKind::Wal, FIRST_PAYLOAD_OFFSET, &[3; PAGE_BYTES]).expect("there is room");
         assert_remaps_of_database_write(files, &[1; PAGE_BYTES], 0);
+    }
+
+    /// Writes frames of database page 1 to the write-ahead log, from frame number `frame` on, until the device is full.
+    fn fill_log(files: &mut DatabaseFiles, salt: u8, frame: u64) {
+        let mut frames = frame..;
+        let error = frames.find_map(|frame| write_frame(files, salt, frame, 1, &[5; PAGE_BYTES]).err());
+        assert!(matches!(error, Some(Error::DeviceFull { .. })), "{error:?}");
+    }
+
+    /// Bug: the log of a session that was killed was not taken into account, so that the log of the next session could
+    /// take the room of the pages that a checkpoint appends to the database.
+    #[test]
+    fn a_log_of_a_killed_session_can_be_checkpointed_on_a_full_device() {
+        /// Number of the last page by which the log of the first session extends the database.
+        const LAST_PAGE: u32 = 3000;
+        let mut files = DatabaseFiles::open(new_drive(), true).expect("it is new");
+        files.write(FileKind::Database, 0, &[1; PAGE_BYTES]).expect("there is room");
+        write_log_header(&mut files, 7);
+        for frame in 0..200 {
+            let page_number = LAST_PAGE - 199 + frame;
+            write_frame(&mut files, 7, frame.into(), page_number, &[2; PAGE_BYTES]).expect("there is room");
+        }
+        files.sync().expect("the device works");
+        let mut files = DatabaseFiles::open(files.drive, true).expect("it was synced");
+        fill_log(&mut files, 7, 200);
+        let last_offset = u64::from(LAST_PAGE - 1) * PAGE_BYTES as u64;
+        files.write(FileKind::Database, last_offset, &[2; PAGE_BYTES]).expect("room was kept");
+    }
+
+    /// Frames that an earlier log left on the device need no room in the database.
+    #[test]
+    fn frames_of_an_earlier_log_are_not_counted_when_a_database_is_opened() {
+        let mut files = DatabaseFiles::open(new_drive(), true).expect("it is new");
+        write_log_header(&mut files, 7);
+        for frame in 0..3 {
+            write_frame(&mut files, 7, frame, 3000, &[2; PAGE_BYTES]).expect("there is room");
+        }
+        write_log_header(&mut files, 8);
+        write_frame(&mut files, 8, 0, 5, &[2; PAGE_BYTES]).expect("there is room");
+        files.sync().expect("the device works");
+        let files = DatabaseFiles::open(files.drive, true).expect("it was synced");
+        assert_eq!(files.database_len_after_checkpoint_bytes, 5 * PAGE_BYTES as u64);
     }
 
     /// Operation that a [`RefusingDrive`] refuses.

@@ -23,6 +23,11 @@ pub(crate) const FRAME_HEADER_BYTES: u64 = 24;
 /// slot (the space of one database page). With the header of the log, they fill a page of 4 KiB except for 8 bytes.
 pub(crate) const WAL_FRAMES_PER_GROUP: u64 = 169;
 
+/// Number of bytes of a slot of headers that are used: the header of the log, and the headers of a group of frames.
+/// They fit into one device page.
+pub(crate) const SLOT_HEADERS_BYTES: usize =
+    (WAL_HEADER_BYTES + WAL_FRAMES_PER_GROUP * FRAME_HEADER_BYTES) as usize;
+
 /// Range of a file's bytes that is contiguous as stored on the device, too. In a write-ahead log, frame headers and
 /// database pages are separate ranges, because they are stored apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,7 +82,7 @@ impl WalLayout {
         };
         let (frame, within) = (behind / self.frame_bytes(), behind % self.frame_bytes());
         let (group, k) =
-            (frame / WAL_FRAMES_PER_GROUP * self.stored_frame_group_bytes(), frame % WAL_FRAMES_PER_GROUP);
+            (self.stored_headers_offset(frame / WAL_FRAMES_PER_GROUP), frame % WAL_FRAMES_PER_GROUP);
         match within.checked_sub(FRAME_HEADER_BYTES) {
             None => ContiguousRange {
                 stored_offset_bytes: group + WAL_HEADER_BYTES + k * FRAME_HEADER_BYTES + within,
@@ -90,6 +95,12 @@ impl WalLayout {
                 may_cover_partial_pages: false,
             },
         }
+    }
+
+    /// Returns the offset, among the stored bytes of the log, of the slot that holds the headers of group number
+    /// `group` of frames.
+    pub(crate) fn stored_headers_offset(self, group: u64) -> u64 {
+        group * self.stored_frame_group_bytes()
     }
 
     /// Returns the number of groups (frames whose headers share a slot) that a write-ahead log of `len` bytes occupies,
@@ -111,6 +122,35 @@ impl WalLayout {
     pub(crate) fn stored_log_bytes(self, len: u64) -> u64 {
         self.frame_groups_of_log_bytes(len) * self.stored_frame_group_bytes()
     }
+}
+
+/// Returns the number of the database page that the frame of a write-ahead log with this header contains.
+pub(crate) fn database_page_number(frame_header: &[u8]) -> u32 {
+    big_endian_number(frame_header, 0)
+}
+
+/// Returns the size of a database page, bytes, from the header of a write-ahead log.
+pub(crate) fn database_page_bytes(wal_header: &[u8]) -> u32 {
+    big_endian_number(wal_header, 8)
+}
+
+/// Returns the highest number of a database page in the frames of a group, 0 if there is none. `slot` is the group's
+/// slot of headers. Only frames with `salts` count, the two random numbers in the header of the log: other frames are
+/// left from an earlier log.
+pub(crate) fn last_page_in_frame_group(slot: &[u8], salts: [u8; 8]) -> u32 {
+    let (_, frame_headers) = slot.split_at(WAL_HEADER_BYTES as usize);
+    let frame_headers = frame_headers.chunks_exact(FRAME_HEADER_BYTES as usize);
+    frame_headers.filter(|header| header[8..16] == salts).map(database_page_number).max().unwrap_or(0)
+}
+
+/// Returns the two random numbers (salts) in the header of a write-ahead log, which its frames repeat.
+pub(crate) fn salts_of_log(wal_header: &[u8]) -> [u8; 8] {
+    wal_header[16..24].try_into().expect("the range has 8 bytes")
+}
+
+/// Returns the number of 4 bytes at byte `at` of a header, 0 if the header is too short.
+fn big_endian_number(header: &[u8], at: usize) -> u32 {
+    header.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |&bytes| u32::from_be_bytes(bytes))
 }
 
 #[cfg(test)]

@@ -94,9 +94,7 @@ impl RemoteDrive {
         )
         .into())
     }
-}
 
-impl RemoteDrive {
     /// Sends `command` as one line to the control socket, and returns the line that the server answers.
     fn exchange_json_lines(&mut self, command: &Value) -> Result<Value, Error> {
         let mut line = String::new();

@@ -278,6 +278,7 @@ unsafe extern "C" fn open(
         Ok(Some(handle)) => Box::into_raw(Box::new(handle)),
         Ok(None) => return code::CANTOPEN,
         Err(error) => {
+            // Each attempt to open a database is answered, also if the last one failed for the same reason.
             let _ = writeln!(io::stderr(), "wearwell: {error}");
             return log_error(&error, code::CANTOPEN);
         }

@@ -116,3 +116,15 @@ fn trace_info_of_several_traces_is_one_json_document() {
     let infos = trace_info_of(&[&file.1, &file.1]);
     assert_eq!(infos.as_array().map(Vec::len), Some(2));
 }
+
+/// Bug: only `d`, `q` and `c` were accepted, although the help and the documents name the stages in upper case.
+#[test]
+fn stages_of_the_block_layer_are_accepted_in_upper_and_in_lower_case() {
+    let lines = "8,0 0 1 0.000000000 1 D W 0 + 8 [x]\n8,0 0 2 0.000001000 1 C W 0 + 8 [0]\n\
+                 8,0 0 3 0.000002000 1 C W 8 + 16 [0]\n";
+    let file = Fixture::new("disk.blkparse", lines);
+    for (stage, writes) in [("D", 1), ("d", 1), ("C", 2), ("c", 2), ("Q", 0)] {
+        let info = trace_info_of(&["--format", "blkparse", "--action", stage, &file.1]);
+        assert_eq!(info["requests"]["write"], writes, "{stage}");
+    }
+}

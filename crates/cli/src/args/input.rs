@@ -13,7 +13,7 @@ pub(crate) struct InputArgs {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
     /// Stage of requests to take from blkparse and blktrace: D (issued), Q (queued) or C (completed)
-    #[arg(long, value_enum, default_value_t = BlockLayerStageName::D)]
+    #[arg(long, value_enum, ignore_case = true, default_value_t = BlockLayerStageName::D)]
     pub(crate) action: BlockLayerStageName,
     /// Unit of integer times if the format does not say it: ps, ns or us
     #[arg(long, value_enum)]
@@ -39,6 +39,7 @@ pub(crate) struct InputArgs {
 /// Stage of a request in the block layer of Linux, by its letter in blkparse and blktrace: D (issued), Q (queued) or C
 /// (completed).
 #[derive(ValueEnum, Clone, Copy)]
+#[value(rename_all = "UPPER")]
 pub(crate) enum BlockLayerStageName {
     D,
     Q,

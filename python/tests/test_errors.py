@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+import pandas
 import polars
+import pyarrow
 import pytest
 import wearwell as ww
 from wearwell._native import Configuration
@@ -239,7 +241,14 @@ def test_a_share_that_is_no_number_is_refused_with_its_name(name: str) -> None:
     ("column", "value", "sentence"),
     [
         ("offset_bytes", -4096, f"-4096: give an integer from 0 to {(1 << 64) - 1}"),
-        ("offset_bytes", float("nan"), "nan: give an integer"),
+        ("offset_bytes", float("nan"), "None: give an integer"),
+        ("offset_bytes", 0.5, "0.5: give an integer"),
+        ("device", -1, "-1: give an integer from 0 to 4294967295"),
+        ("fingerprints", 10, "10: give a text with a hexadecimal number for each page, or None"),
+        ("fingerprints", "xyz", "fingerprints is `xyz`, but a fingerprint must be a hexadecimal number"),
+        ("fingerprints", "a b", "but a request in the output trace must have the contents of all pages"),
+        ("source_bytes", 0, "source_bytes is 0, but only a remap (remap, move) has a source"),
+        ("op", "remap", "op is a remap without a source: give its address in the column source_bytes"),
         ("length_bytes", 1 << 64, "18446744073709551616: give an integer"),
         ("length_bytes", "4096", "'4096': give an integer"),
         ("time_us", "0.0", "'0.0': give a number"),
@@ -263,6 +272,9 @@ def test_a_value_of_a_table_that_cannot_be_is_refused_with_its_row(column: str, 
         "op": ["write", "write"],
         "offset_bytes": [0, 4096],
         "length_bytes": [4096, 4096],
+        "device": [0, 0],
+        "fingerprints": [None, None],
+        "source_bytes": [None, None],
     }
     for row in [1] if value == 1e300 else [0, 1]:
         wrong = {**table, column: list(table[column])}
@@ -283,10 +295,14 @@ class NamesOnly:
         (polars.LazyFrame(EMPTY), r"a LazyFrame, which has no rows yet: give what its method collect\(\) returns"),
         (numpy.zeros(3, [(name, int) for name in EMPTY]), "an array of NumPy: give a mapping from the names time_us, op,"),
         (numpy.zeros((3, 4)), "an array of NumPy: give a mapping from the names"),
+        (
+            pyarrow.RecordBatchReader.from_batches(pyarrow.schema([]), []),
+            r"a RecordBatchReader, which can be read only once: give what its method read_all\(\) returns",
+        ),
         (NamesOnly(), r"<.*NamesOnly object at .*>: give the path of a trace, a Trace, or a table of requests"),
         (list(EMPTY), r"\['time_us', .*\]: give the path of a trace, a Trace, or a table of requests"),
     ],
-    ids=["lazy", "structured", "matrix", "names", "list"],
+    ids=["lazy", "structured", "matrix", "batches", "names", "list"],
 )
 def test_what_looks_like_a_table_of_requests_is_refused_with_advice(table: Any, sentence: str) -> None:
     """A TypeError or ValueError of the library was raised."""

@@ -105,7 +105,7 @@ def test_a_profile_is_a_table_of_figures_and_of_savings() -> None:
 def test_a_table_of_requests_has_a_profile() -> None:
     table = {"time_us": [0.0, 1.0], "op": ["write", "write"], "offset_bytes": [0, 0], "length_bytes": [8192, 4096]}
     result = ww.profile(table)
-    assert result.input == "a table of 2 requests" and result.savings == []
+    assert result.input == ww.Trace(table).name and result.savings == []
     assert result.traffic is not None and result.traffic.pages_written == 3
     assert any("does not know what was written" in note for note in result.notes)
 

@@ -151,6 +151,9 @@ def write_trace(
     op: list[str],
     offset_bytes: list[int],
     length_bytes: list[int],
+    device: list[int] = ...,
+    fingerprints: list[str] = ...,
+    source_bytes: list[int | None] = ...,
 ) -> int:
     """Writes a table of requests to a trace file in the native format and returns the number of requests."""
 

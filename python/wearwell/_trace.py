@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import re
 import stat
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ._native import Input, WearwellError, write_trace
 from ._settings import checked_bool, checked_integer, checked_number, checked_text, displayed_path, refuse_surrogates
 
 _PATH_TYPES = (str, bytes, os.PathLike)
-_COLUMNS = ("time_us", "op", "offset_bytes", "length_bytes")
+_NEEDED_COLUMNS = ("time_us", "op", "offset_bytes", "length_bytes")
+_OPTIONAL_COLUMNS = ("device", "fingerprints", "source_bytes")
+_OPERATIONS = "read, write, trim, zero, flush, remap, move or phase"
+_OPERATIONS_WITHOUT_ADDRESS = ("flush", "F", "phase", "P")
+_WORKLOAD = re.compile(r"[a-z][a-z0-9-]*:[a-z_]+=[^/]*")
+"""Texts that look like the specification of a workload."""
 
 
 class Trace:
     """The input of a run: a trace file in any format that `wearwell trace formats` lists, or a table of requests.
 
-    A table is a data frame of pandas or polars, a table of Arrow, or a mapping of columns: `time_us`, `op` (read, write,
-    trim, zero or flush), `offset_bytes`, `length_bytes`. The keywords have the meaning of the command line's flags with these
+    A table is a data frame of pandas or polars, a table of Arrow, or a mapping of columns. It needs the columns `time_us`, `op`
+    (read, write, trim, zero, flush, remap, move or phase), `offset_bytes` and `length_bytes`. It may have `device` (numbers),
+    `fingerprints` (contents of the pages, as in Wearwell's CSV) and `source_bytes` (of a remap or move); any other column is an
+    error. `name` is the name of a table in results. The other keywords have the meaning of the command line's flags with these
     names: how a file is read. `Trace.workload` creates a generated input.
 
     A table is written to a temporary file. Copies of the trace share it, and it is deleted with the last of them, or at
@@ -46,6 +55,7 @@ class Trace:
         bytes: bool = False,
         without_sidecars: bool = False,
         columns: str | None = None,
+        name: str | None = None,
     ) -> None:
         options: dict[str, Any] = {
             "format": format,
@@ -65,14 +75,21 @@ class Trace:
             path = os.fsdecode(source)
             if not path:
                 raise WearwellError("the path of the trace is empty: give the path of a file")
+            if name is not None:
+                raise WearwellError("name has no effect on a file, which is named by its path: leave it out")
+            if _WORKLOAD.fullmatch(path) and not os.path.exists(path):
+                raise WearwellError(f"{path} is no file: if it is a workload, give Trace.workload({path!r})")
             refuse_stream(path)
             self._set_description({"path": path, "options": options})
         else:
             if options:
-                name = next(iter(options))
-                raise WearwellError(f"{name} has no effect on a table of requests: leave it out, or give the path of a trace")
+                option = next(iter(options))
+                raise WearwellError(f"{option} has no effect on a table of requests: leave it out, or give the path of a trace")
+            given = None if name is None else refuse_surrogates("name", checked_text("name", name))
             self._table, requests = _write_table(source)
-            self._set_description({"path": self._table.path, "options": {"name": f"a table of {requests:,} requests"}})
+            # The digest distinguishes tables of equal length in results.
+            shown = given or f"a table of {requests:,} requests ({self._table.sha256[:8]})"
+            self._set_description({"path": self._table.path, "options": {"name": shown}})
 
     @classmethod
     def workload(cls, spec: str) -> Trace:
@@ -190,58 +207,124 @@ def refuse_stream(path: str) -> None:
         raise WearwellError(f"{path} is no file, and an input is read more than once: copy the stream to a file")
 
 
+class _Rows(NamedTuple):
+    """The columns of a table of requests as lists of one value per request; an optional column may be empty."""
+
+    time_us: list[Any]
+    op: list[Any]
+    offset_bytes: list[Any]
+    length_bytes: list[Any]
+    device: list[Any]
+    fingerprints: list[Any]
+    source_bytes: list[Any]
+
+
 def _write_table(table: Any) -> tuple[_TableFile, int]:
     """Writes a table of requests to a temporary file in the native format; returns it and the number of requests."""
-    columns = zip(_COLUMNS, _columns_of(table), strict=True)
-    time_us, op, offset_bytes, length_bytes = (_column_values(name, column) for name, column in columns)
-    if not len(time_us) == len(op) == len(offset_bytes) == len(length_bytes):
+    columns = {name: _column_values(name, column) for name, column in _columns_of(table).items()}
+    lengths = [len(values) for values in columns.values()]
+    if len(set(lengths)) > 1:
+        said = ", ".join(f"{name} {length}" for name, length in zip(columns, lengths, strict=True))
         raise WearwellError(
-            "the columns of the table of requests have different lengths, "
-            f"{len(time_us)}, {len(op)}, {len(offset_bytes)} and {len(length_bytes)}: give each one value per request"
+            f"the columns of the table of requests have different lengths ({said}): give each one value per request"
         )
+    rows = _rows_of_columns(columns)
     try:
-        file = _TableFile(lambda path: write_trace(path, time_us, op, offset_bytes, length_bytes))
+        file = _TableFile(lambda path: write_trace(path, *rows))
     except (TypeError, OverflowError) as error:
-        _refuse_first_wrong_value(time_us, op, offset_bytes, length_bytes)
+        _refuse_first_wrong_value(rows)
         raise WearwellError(f"the table of requests cannot be written: {error}; correct its values") from error
-    return file, len(time_us)
+    return file, len(rows.time_us)
 
 
-def _refuse_first_wrong_value(
-    time_us: list[Any], op: list[Any], offset_bytes: list[Any], length_bytes: list[Any]
-) -> None:
+def _rows_of_columns(columns: dict[str, list[Any]]) -> _Rows:
+    """Returns the columns with integers in place of floating-point numbers that are whole, and without missing values where
+    none is needed."""
+    op = columns["op"]
+    source_bytes = [None if value == "" else value for value in _integers(columns.get("source_bytes", []))]
+    return _Rows(
+        columns["time_us"],
+        op,
+        _addresses(columns["offset_bytes"], op),
+        _addresses(columns["length_bytes"], op),
+        [0 if value is None else value for value in _integers(columns.get("device", []))],
+        ["" if _is_missing(value) else value for value in columns.get("fingerprints", [])],
+        source_bytes,
+    )
+
+
+def _addresses(values: list[Any], op: list[Any]) -> list[Any]:
+    """Returns offsets or lengths as integers. A missing one becomes 0 in the row of an operation that has no address."""
+    return [
+        0 if value is None and one in _OPERATIONS_WITHOUT_ADDRESS else value
+        for value, one in zip(_integers(values), op, strict=True)
+    ]
+
+
+def _integers(values: list[Any]) -> list[Any]:
+    """Returns whole floating-point numbers as integers, missing values as None, and all other values as they are."""
+    if all(type(value) is int for value in values):
+        return values
+    return [
+        None if _is_missing(value) else int(value) if isinstance(value, float) and value.is_integer() else value
+        for value in values
+    ]
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value of a table says that there is none: None, not a number, or the missing value of pandas."""
+    return value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _refuse_first_wrong_value(rows: _Rows) -> None:
     """Raises an error about the first value of a table of requests that does not have the type of its column."""
-    for row, values in enumerate(zip(time_us, op, offset_bytes, length_bytes, strict=True)):
+    for row in range(len(rows.time_us)):
         at = f"row {row} of the table of requests: "
-        checked_number(f"{at}time_us", values[0])
-        if not isinstance(values[1], str):
-            raise WearwellError(f"{at}op is {values[1]!r}: give read, write, trim, zero or flush")
-        for name, value in zip(_COLUMNS[2:], values[2:], strict=True):
-            checked_integer(f"{at}{name}", value, 0, (1 << 64) - 1)
+        checked_number(f"{at}time_us", rows.time_us[row])
+        if not isinstance(rows.op[row], str):
+            raise WearwellError(f"{at}op is {rows.op[row]!r}: give {_OPERATIONS}")
+        checked_integer(f"{at}offset_bytes", rows.offset_bytes[row], 0, (1 << 64) - 1)
+        checked_integer(f"{at}length_bytes", rows.length_bytes[row], 0, (1 << 64) - 1)
+        if rows.device:
+            checked_integer(f"{at}device", rows.device[row], 0, (1 << 32) - 1)
+        if rows.fingerprints and not isinstance(rows.fingerprints[row], str):
+            raise WearwellError(
+                f"{at}fingerprints is {rows.fingerprints[row]!r}: give a text with a hexadecimal number for each page, or None"
+            )
+        if rows.source_bytes and rows.source_bytes[row] is not None:
+            checked_integer(f"{at}source_bytes", rows.source_bytes[row], 0, (1 << 64) - 1)
 
 
 _NO_TABLES = {
     "LazyFrame": "a LazyFrame, which has no rows yet: give what its method collect() returns",
-    "ndarray": f"an array of NumPy: give a mapping from the names {', '.join(_COLUMNS)} to its columns",
+    "RecordBatchReader": "a RecordBatchReader, which can be read only once: give what its method read_all() returns",
+    "ndarray": f"an array of NumPy: give a mapping from the names {', '.join(_NEEDED_COLUMNS)} to its columns",
 }
 """Types that look like a table of requests, with what is said about them."""
 
 
-def _columns_of(table: Any) -> list[Any]:
-    """Returns the columns of a table of requests, in the order of `_COLUMNS`."""
+def _columns_of(table: Any) -> dict[str, Any]:
+    """Returns the columns of a table of requests by name. Raises an error about a missing and about an unknown column."""
     for kind in type(table).__mro__:
         if kind.__name__ in _NO_TABLES:
             raise WearwellError(f"a trace is {_NO_TABLES[kind.__name__]}")
+    needed = ", ".join(_NEEDED_COLUMNS)
     try:
         names = _column_names(table)
-        missing = [name for name in _COLUMNS if name not in names]
-        columns = [] if missing else [table[name] for name in _COLUMNS]
+        missing = [name for name in _NEEDED_COLUMNS if name not in names]
+        known = [name for name in (*_NEEDED_COLUMNS, *_OPTIONAL_COLUMNS) if name in names]
+        columns = {} if missing else {name: table[name] for name in known}
     except Exception as error:  # Whatever an object raises that is no table.
         raise WearwellError(
-            f"a trace is {table!r}: give the path of a trace, a Trace, or a table of requests with the columns {', '.join(_COLUMNS)}"
+            f"a trace is {table!r}: give the path of a trace, a Trace, or a table of requests with the columns {needed}"
         ) from error
     if missing:
-        raise WearwellError(f"the table of requests has no column {missing[0]}: it needs {', '.join(_COLUMNS)}")
+        raise WearwellError(f"the table of requests has no column {missing[0]}: it needs {needed}")
+    if unknown := [name for name in names if name not in known]:
+        raise WearwellError(
+            f"the table of requests has the unknown column {unknown[0]!r}: it needs {needed}, and may have "
+            f"{', '.join(_OPTIONAL_COLUMNS)}; select the columns that requests have, such as table[{list(_NEEDED_COLUMNS)}]"
+        )
     return columns
 
 

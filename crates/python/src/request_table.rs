@@ -3,33 +3,120 @@
 
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
+use wearwell::address::RemapMode;
 use wearwell_config::ConfigError;
-use wearwell_trace::{NativeWriter, Op, Request, TraceError, TraceWriter};
+use wearwell_trace::{NativeWriter, Op, Request, TraceError, TraceWriter, parse_content_descriptors};
 
 use crate::refusal_error;
 
 /// Operations of requests by the names, and by the letters, that a table of requests may use.
-const OPS_BY_NAME: [(&str, Op); 10] = [
+const OPS_BY_NAME: [(&str, Op); 16] = [
     ("read", Op::Read),
     ("write", Op::Write),
     ("trim", Op::Trim),
     ("zero", Op::Zero),
     ("flush", Op::Flush),
+    ("remap", Op::Remap(RemapMode::Copy)),
+    ("move", Op::Remap(RemapMode::Relocate)),
+    ("phase", Op::PhaseMarker),
     ("R", Op::Read),
     ("W", Op::Write),
     ("T", Op::Trim),
     ("Z", Op::Zero),
     ("F", Op::Flush),
+    ("C", Op::Remap(RemapMode::Copy)),
+    ("M", Op::Remap(RemapMode::Relocate)),
+    ("P", Op::PhaseMarker),
 ];
 
 /// Latest time of a request after the first one, nanoseconds: 292 years.
 const MAX_REQUEST_TIME_NS: f64 = i64::MAX as f64;
 
-/// Writes a table of requests to a trace file in the native format and returns the number of requests.
+/// The columns of a table of requests. Every column has a value for each request, or is empty if the table lacks it.
+struct RequestTable {
+    /// Time of each request, microseconds.
+    time_us: Vec<f64>,
+    /// Name or letter of each request's operation.
+    op: Vec<String>,
+    /// Address of the first byte of each request.
+    offset_bytes: Vec<u64>,
+    /// Length of each request in bytes.
+    length_bytes: Vec<u64>,
+    /// Number of each request's device; all are 0 if the table lacks the column.
+    device: Vec<u32>,
+    /// Contents of each request's pages, as the column `fingerprints` of Wearwell's CSV has them.
+    fingerprints: Vec<String>,
+    /// Address of the first byte of the source of each remap; `None` for other operations.
+    source_bytes: Vec<Option<u64>>,
+}
+
+impl RequestTable {
+    /// Sets `request` to the request of a row. The error says what is wrong, without the number of the row.
+    fn read_row(&self, row: usize, request: &mut Request) -> Result<(), String> {
+        request.clear_optional_fields();
+        request.time_ns = self.time_ns(row)?;
+        request.op = op_of_name(&self.op[row]).map_err(|error| error.to_string())?;
+        (request.offset_bytes, request.len_bytes) = if matches!(request.op, Op::Flush | Op::PhaseMarker) {
+            (0, 0)
+        } else {
+            (self.offset_bytes[row], self.length_bytes[row])
+        };
+        request.device = self.device.get(row).copied().unwrap_or(0);
+        request.remap_source_offset_bytes = self.remap_source(row, request.op)?;
+        let fingerprints = self.fingerprints.get(row).map_or("", String::as_str);
+        request.content = parse_content_descriptors(fingerprints)
+            .map_err(|requirement| format!("fingerprints is `{fingerprints}`, but {requirement}"))?;
+        Ok(())
+    }
+
+    /// Returns the time of a row's request in nanoseconds since the first request. Times must not decrease.
+    fn time_ns(&self, row: usize) -> Result<u64, String> {
+        let (first_us, time_us) = (self.time_us[0], self.time_us[row]);
+        if !time_us.is_finite() {
+            return Err(format!("time_us is {time_us}: give a finite number of microseconds"));
+        }
+        if let Some(&before_us) = row.checked_sub(1).and_then(|before| self.time_us.get(before))
+            && time_us < before_us
+        {
+            return Err(format!(
+                "time_us is {time_us}, less than {before_us} in the row before: sort the table by time_us"
+            ));
+        }
+        let time_ns = ((time_us - first_us) * 1000.0).round();
+        if time_ns > MAX_REQUEST_TIME_NS {
+            return Err(format!(
+                "time_us is {time_us}, more than 292 years after that of the first row, {first_us}: give microseconds"
+            ));
+        }
+        Ok(time_ns as u64)
+    }
+
+    /// Returns the address of the source of a row's remap, and 0 for other operations, which must have none.
+    fn remap_source(&self, row: usize, op: Op) -> Result<u64, String> {
+        match (op, self.source_bytes.get(row).copied().flatten()) {
+            (Op::Remap(_), Some(source)) => Ok(source),
+            (Op::Remap(_), None) => {
+                Err("op is a remap without a source: give its address in the column source_bytes".to_owned())
+            }
+            (_, None) => Ok(0),
+            (_, Some(source)) => Err(format!(
+                "source_bytes is {source}, but only a remap (remap, move) has a source: give None for other operations"
+            )),
+        }
+    }
+}
+
+/// Writes a table of requests to a trace file in the native format and returns the number of requests. Columns that the
+/// table lacks are empty.
 #[pyfunction]
+#[pyo3(signature = (
+    path, time_us, op, offset_bytes, length_bytes, device = Vec::new(), fingerprints = Vec::new(),
+    source_bytes = Vec::new()
+))]
+#[expect(clippy::too_many_arguments, reason = "columns of a table")]
 pub(crate) fn write_trace(
     py: Python<'_>,
     path: PathBuf,
@@ -37,42 +124,19 @@ pub(crate) fn write_trace(
     op: Vec<String>,
     offset_bytes: Vec<u64>,
     length_bytes: Vec<u64>,
+    device: Vec<u32>,
+    fingerprints: Vec<String>,
+    source_bytes: Vec<Option<u64>>,
 ) -> PyResult<u64> {
+    let table = RequestTable { time_us, op, offset_bytes, length_bytes, device, fingerprints, source_bytes };
     py.detach(|| {
-        let file = File::create(&path).map_err(|error| {
-            refusal_error(format!(
-                "the table of requests cannot be written to the temporary file {}: {error}; let the environment \
-                 variable TMPDIR name a folder in which files can be written",
-                path.display()
-            ))
-        })?;
+        let file = create_temporary_file(&path)?;
         let mut writer =
             NativeWriter::new(BufWriter::new(file), "a table of requests").map_err(refusal_error)?;
-        let (mut request, mut before_us) = (Request::default(), f64::NEG_INFINITY);
-        let first_us = time_us.first().copied().unwrap_or(0.0);
-        let extents = offset_bytes.iter().zip(&length_bytes);
-        for (row, ((&time_us, op), (&offset, &length))) in time_us.iter().zip(&op).zip(extents).enumerate() {
+        let mut request = Request::default();
+        for row in 0..table.time_us.len() {
             let at = |error: &str| refusal_error(format!("row {row} of the table of requests: {error}"));
-            if !time_us.is_finite() {
-                return Err(at(&format!("time_us is {time_us}: give a finite number of microseconds")));
-            }
-            if time_us < before_us {
-                return Err(at(&format!(
-                    "time_us is {time_us}, less than {before_us} in the row before: sort the table by time_us"
-                )));
-            }
-            before_us = time_us;
-            let time_ns = ((time_us - first_us) * 1000.0).round();
-            if time_ns > MAX_REQUEST_TIME_NS {
-                return Err(at(&format!(
-                    "time_us is {time_us}, more than 292 years after that of the first row, {first_us}: give \
-                     microseconds"
-                )));
-            }
-            request.time_ns = time_ns as u64;
-            request.op = op_of_name(op).map_err(|error| at(&error.to_string()))?;
-            (request.offset_bytes, request.len_bytes) =
-                if request.op == Op::Flush { (0, 0) } else { (offset, length) };
+            table.read_row(row, &mut request).map_err(|error| at(&error))?;
             writer.write(&request).map_err(|error| match error {
                 TraceError::UnwritableRequest { requirement, .. } => at(&format!(
                     "offset_bytes is {} and length_bytes is {}, but {requirement}",
@@ -82,6 +146,17 @@ pub(crate) fn write_trace(
             })?;
         }
         writer.finish().map_err(refusal_error)
+    })
+}
+
+/// Creates the temporary file of a table of requests; an error if it cannot be created.
+fn create_temporary_file(path: &Path) -> PyResult<File> {
+    File::create(path).map_err(|error| {
+        refusal_error(format!(
+            "the table of requests cannot be written to the temporary file {}: {error}; let the environment variable \
+             TMPDIR name a folder in which files can be written",
+            path.display()
+        ))
     })
 }
 

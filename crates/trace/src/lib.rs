@@ -30,7 +30,7 @@ pub mod read;
 pub use error::{RejectedRecords, TraceError};
 pub use format::Format;
 #[cfg(feature = "readers")]
-pub use formats::CsvWriter;
+pub use formats::{CsvWriter, parse_content_descriptors};
 pub use native::NativeWriter;
 #[cfg(feature = "readers")]
 pub use read::{

@@ -135,19 +135,36 @@ const FINGERPRINTS_REQUIREMENT: &str = "the sixth field of the line must be empt
 
 /// Parses the column of fingerprints into one content descriptor per page of the request.
 fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), ParseRefusal> {
+    append_descriptors(items, &mut into.content)?;
+    let pages = into.pages();
+    let complete =
+        into.content.is_empty() || into.content.len() as u64 == pages.end.saturating_sub(pages.start);
+    if complete { Ok(()) } else { items.refuse(FINGERPRINTS_REQUIREMENT) }
+}
+
+/// Parses the contents of a request's pages, written as in the column `fingerprints` of Wearwell's CSV: one descriptor
+/// per page, separated by blanks. An empty text has none. The number of pages of the request is not checked.
+///
+/// # Errors
+/// What a descriptor must be like, if the text has an item that is none.
+pub fn parse_content_descriptors(fingerprints: &str) -> Result<Vec<ContentDescriptor>, &'static str> {
+    let mut content = Vec::new();
+    append_descriptors(Field { text: fingerprints.as_bytes(), byte_offset: 0 }, &mut content)
+        .map_err(|refusal| refusal.requirement)?;
+    Ok(content)
+}
+
+/// Parses the items of a column of fingerprints, separated by blanks, and appends a content descriptor for each.
+fn append_descriptors(items: Field<'_>, content: &mut Vec<ContentDescriptor>) -> Result<(), ParseRefusal> {
     let mut cursor = BlankSeparatedFields::new(items.text);
     loop {
         let item = cursor.next_field();
         let item = Field { text: item.text, byte_offset: items.byte_offset + item.byte_offset };
         if item.text.is_empty() {
-            break;
+            return Ok(());
         }
-        into.content.push(parse_descriptor(item)?);
+        content.push(parse_descriptor(item)?);
     }
-    let pages = into.pages();
-    let complete =
-        into.content.is_empty() || into.content.len() as u64 == pages.end.saturating_sub(pages.start);
-    if complete { Ok(()) } else { items.refuse(FINGERPRINTS_REQUIREMENT) }
 }
 
 /// Parses one item of the column of fingerprints: a fingerprint, then optionally compressed size and delta size.

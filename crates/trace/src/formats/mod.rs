@@ -18,4 +18,4 @@ pub(crate) mod tencent;
 pub(crate) mod vscsi;
 pub(crate) mod wiscsee;
 
-pub use csv::CsvWriter;
+pub use csv::{CsvWriter, parse_content_descriptors};

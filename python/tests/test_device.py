@@ -278,7 +278,7 @@ def test_integers_and_bytes_of_numpy_are_addresses_and_data() -> None:
     lpn = numpy.int32((1 << 20) + 3)
     page = numpy.arange(device.page_bytes, dtype="u1")
     for data in (page, bytearray(page), memoryview(page.tobytes())):
-        device.trim(lpn)  # type: ignore[arg-type]
+        device.trim(lpn)
         device.write(lpn, data)  # type: ignore[arg-type]
         assert device.read((1 << 20) + 3) == page.tobytes()
     assert device.read(3) == bytes(device.page_bytes)

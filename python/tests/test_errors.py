@@ -178,7 +178,7 @@ class Refusing(ww.Executor):
 
 
 def test_a_size_of_numpy_is_one_to_scale_to() -> None:
-    result = ww.replay(LOAD, scale_to=numpy.int64(10**12))  # type: ignore[arg-type]
+    result = ww.replay(ww.Trace.workload(f"{TINY},rate=1000"), scale_to=numpy.int64(10**12))
     assert result.lifetime.scale_to_bytes == 10**12
 
 
@@ -190,7 +190,7 @@ def test_a_stream_is_refused() -> None:
 def test_an_attribute_that_a_record_lacks_is_named() -> None:
     result = ww.replay(ww.Trace.workload(TINY))
     with pytest.raises(AttributeError, match="LifetimeRecord has no field `yeers`"):
-        result.lifetime.yeers  # noqa: B018
+        result.lifetime.yeers  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_the_trace_is_read_again_when_it_changed(tmp_path: Path) -> None:
@@ -332,6 +332,13 @@ SENTENCES: list[tuple[str, Callable[[], Any]]] = [
     (r"^format is 5: give a text", lambda: ww.Trace(PGBENCH, format=WRONG)),
     (r"^a workload is 5: give a text such as", lambda: ww.Trace.workload(WRONG)),
     (r"^the path of the trace is empty: give", lambda: ww.Trace("")),
+    (r"^uniform:pages=9 is no file: if it is a workload, give Trace.workload\('uniform:pages=9'\)", lambda: ww.replay("uniform:pages=9")),
+    (r"^name has no effect on a file, which is named by its path", lambda: ww.Trace(PGBENCH, name="x")),
+    (r"^name is 5: give a text", lambda: ww.Trace(EMPTY, name=WRONG)),
+    (r"^this text is not the JSON of a run \(Expecting value", lambda: ww.Result("x")),
+    (r"^this text is not the JSON of a run \(it lacks fields of one\): give what Result.to_json", lambda: ww.Result("{}")),
+    (r"^this text is not the JSON of a life \(it holds another value\)", lambda: ww.LifeResult("[]")),
+    (r"^this text is not the JSON of a profile ", lambda: ww.ProfileResult("")),
     (r"^progress is 5: give a function of three arguments", lambda: ww.replay(LOAD, progress=WRONG)),
     (r"^progress is 5: give a function of three arguments", lambda: ww.life(LOAD, progress=WRONG)),
     (r"^progress is 5: give a function of three arguments", lambda: ww.profile(LOAD, progress=WRONG)),
@@ -413,3 +420,25 @@ def test_a_setting_of_a_design_that_some_runs_use_is_noted(capfd: pytest.Capture
     sweep = ww.sweep(LOAD, design=design, settings={"parts.content": ["recycle", "none"]}, jobs=1)
     assert len(sweep) == 2 and sweep.errors == []
     assert "note: recycle.policy has no effect" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("columns", [["pid"], ["index", "device"], ["fingerprint"], [5]])
+def test_an_unknown_column_of_a_table_is_refused_with_the_known_ones(columns: list[Any]) -> None:
+    """It was ignored without a word, and so were contents and devices."""
+    table = pandas.DataFrame({**EMPTY, **{name: [] for name in columns}})
+    known = "it needs time_us, op, offset_bytes, length_bytes, and may have device, fingerprints, source_bytes; select"
+    with pytest.raises(ww.WearwellError, match=rf"^the table of requests has the unknown column {columns[0]!r}: {known}"):
+        ww.Trace(table)
+
+
+def test_a_page_that_cannot_be_written_is_refused_with_its_path(tmp_path: Path) -> None:
+    """An error of the operating system was raised, and a path of bytes was a TypeError."""
+    result = ww.replay(LOAD)
+    result.report(os.fsencode(tmp_path / "page.html"))
+    assert (tmp_path / "page.html").read_text().startswith("<!")
+    for path in (tmp_path / "missing/page.html", tmp_path, "", "a\0b"):
+        with pytest.raises(ww.WearwellError, match="^the page cannot be written to '.*'.*: .*; give a path"):
+            result.report(path)
+    for wrong in (None, 5):
+        with pytest.raises(ww.WearwellError, match=f"^path is {wrong}: give the path"):
+            result.report(wrong)  # type: ignore[arg-type]

@@ -346,3 +346,19 @@ def test_tables_have_names_that_distinguish_them() -> None:
     named = ww.Trace(TABLE, name="monday")
     assert (named.name, ww.replay(named, precondition="none").trace.path) == ("monday", "monday")
     assert pickle.loads(pickle.dumps(named)).name == "monday"
+
+
+def test_a_record_cannot_be_changed_through_its_attributes_and_dictionaries() -> None:
+    """An assignment succeeded without an effect on tables, and a change of the dictionary changed the result."""
+    result = ww.replay(ww.Trace.workload(TINY))
+    for section, name in ((result, "write_amplification"), (result.lifetime, "years"), (result, "new")):
+        with pytest.raises(AttributeError, match="cannot be changed"):
+            setattr(section, name, 9)
+        with pytest.raises(AttributeError, match="cannot be changed"):
+            delattr(section, name)
+    before = json.loads(result.to_json())
+    result.to_dict()["config"]["gc"]["policy"] = "fifo"
+    result.programs_by_cause["host"] = 0
+    result.notes.append("changed")
+    assert result.to_dict() == before == json.loads(ww.Result(result.to_json()).to_json())
+    assert pickle.loads(pickle.dumps(result.lifetime)) == result.lifetime == copy.deepcopy(result.lifetime)

@@ -165,9 +165,9 @@ def test_a_row_names_no_value_that_another_overrides() -> None:
         ww.Trace.workload(TINY),
         drive=[ww.Drive(over_provisioning=share, endurance_cycles=500) for share in (0.07, 0.28)],
         design=ww.Design("page-map", settings={"gc.policy": "fifo", "device.endurance_cycles": 300}),
-        over_provisioning=[None, 0.1],  # type: ignore[list-item]
+        over_provisioning=[None, 0.1],
         settings={"gc.policy": ["greedy", "fifo"], "replay.seed": 3},
-        seed=[1, 2],
+        seed=1,
         jobs=2,
         progress=False,
     )
@@ -511,7 +511,7 @@ def test_numbers_of_numpy_are_columns_of_numbers() -> None:
         ww.Trace.workload(TINY),
         over_provisioning=[*numpy.linspace(0.1, 0.2, 2), 0.28],
         seed=seeds,
-        settings={"device.wear_out": numpy.False_},  # type: ignore[dict-item]
+        settings={"device.wear_out": numpy.False_},
         jobs=2,
         progress=False,
     )
@@ -570,9 +570,9 @@ def test_values_of_an_iterator_are_those_of_a_list() -> None:
     # After the first design an iterator had no values left, and the runs of the others were missing without a word.
     sweep = ww.sweep(
         (ww.Trace.workload(TINY) for _ in range(1)),
-        design=(name for name in ("page-map", "remap")),  # type: ignore[arg-type]
+        design=(name for name in ("page-map", "remap")),
         seed=(seed for seed in (1, 2)),
-        settings={"gc.policy": iter(["greedy", "fifo"])},  # type: ignore[dict-item]
+        settings={"gc.policy": iter(["greedy", "fifo"])},
         jobs=2,
         progress=False,
     )
@@ -615,3 +615,18 @@ def test_an_executor_that_returns_nothing_is_an_error() -> None:
 
     with pytest.raises(ww.WearwellError, match="^the method run of Own returned None: yield the index of each task"):
         ww.sweep(ww.Trace.workload(TINY), executor=Own(), progress=False)
+
+
+def test_arguments_of_numpy_and_of_any_collection_are_values() -> None:
+    # Type checkers refused them.
+    sweep = ww.sweep(
+        ww.Trace.workload(TINY),
+        design={"page-map", "dftl"},
+        over_provisioning=numpy.linspace(0.1, 0.2, 2),
+        timing=["none", None],
+        seed=numpy.int64(3),
+        jobs=2,
+        progress=False,
+    )
+    assert len(sweep) == 8 and sweep.errors == []
+    assert {row["seed"] for row in sweep.rows} == {3}

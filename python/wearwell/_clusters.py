@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 from . import _worker
 from ._executors import Executor, Outcome, Task
@@ -47,7 +47,7 @@ class DaskExecutor(Executor):
     worker one thread: a run uses one core. When the sweep ends early, as by Ctrl-C, the workers end its runs within a moment.
     """
 
-    def __init__(self, cluster: Any = None, jobs: int | None = None) -> None:
+    def __init__(self, cluster: Any = None, jobs: SupportsIndex | None = None) -> None:
         self._distributed = _import_package("distributed", "dask")
         is_cluster = isinstance(cluster, (str, self._distributed.Client)) or hasattr(cluster, "scheduler_address")
         if cluster is not None and not is_cluster:
@@ -136,7 +136,7 @@ class SlurmExecutor(Executor):
     def __init__(
         self,
         folder: str | Path = "slurm",
-        jobs: int | None = None,
+        jobs: SupportsIndex | None = None,
         tries: int = TRIES,
         outage_s: float = OUTAGE_S,
         **parameters: Any,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, TypeAlias
 
 from . import _native
 from ._columns import Columns
@@ -24,6 +24,9 @@ from ._settings import (
     refuse_surrogates,
     setting,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 CutOutcome: TypeAlias = Literal["before", "torn", "after"]
 """Outcome of a power cut for the operation that it interrupts: not done, a torn page or block, or fully done."""
@@ -69,7 +72,7 @@ class Device:
         design: Design | str = "page-map",
         drive: Drive | str | None = None,
         *,
-        footprint_pages: int = 1024,
+        footprint_pages: SupportsIndex = 1024,
         settings: Mapping[str, Value] | None = None,
         config: str | os.PathLike[str] | None = None,
         victim_policy: VictimPolicy | None = None,
@@ -112,7 +115,7 @@ class Device:
         """Whether power is lost. `recover()` restores it."""
         return self._native.is_powerless
 
-    def write(self, lpn: int, data: bytes | bytearray | memoryview | str) -> None:
+    def write(self, lpn: SupportsIndex, data: Buffer | str) -> None:
         """Writes bytes (whole 512-byte sectors) from the start of a logical page on. A text is repeated to fill one page.
 
         Any object whose bytes Python can see is written as its bytes, such as an array of NumPy.
@@ -128,15 +131,17 @@ class Device:
         once = refuse_surrogates("the text of a page", text).encode() or bytes(1)
         return (once * (self.page_bytes // len(once) + 1))[: self.page_bytes]
 
-    def read(self, lpn: int, pages: int = 1) -> bytes:
+    def read(self, lpn: SupportsIndex, pages: SupportsIndex = 1) -> bytes:
         """Returns the bytes of logical pages; those never written are zeros."""
         return self._native.read(lpn, pages)
 
-    def trim(self, lpn: int, pages: int = 1) -> None:
+    def trim(self, lpn: SupportsIndex, pages: SupportsIndex = 1) -> None:
         """Deallocates logical pages."""
         self._native.trim(lpn, pages)
 
-    def remap(self, target: int, source: int, pages: int = 1, *, relocate: bool = False) -> None:
+    def remap(
+        self, target: SupportsIndex, source: SupportsIndex, pages: SupportsIndex = 1, *, relocate: bool = False
+    ) -> None:
         """Gives `target` the content of `source`, by a map update if the design supports it. `relocate` unmaps `source`."""
         self._native.remap(target, source, pages, checked_bool("relocate", relocate))
 
@@ -144,11 +149,11 @@ class Device:
         """Makes all writes durable."""
         self._native.flush()
 
-    def power_cut(self, after: int | None = None, outcome: CutOutcome = "torn") -> None:
+    def power_cut(self, after: SupportsIndex | None = None, outcome: CutOutcome = "torn") -> None:
         """Cuts power now, or at a later program, erase or NVRAM store: `after` counts them from now on, 0 is the next one."""
         self._native.power_cut(after, checked_text("outcome", outcome))
 
-    def recover(self, cut_after: int | None = None, outcome: CutOutcome = "torn") -> dict[str, Any]:
+    def recover(self, cut_after: SupportsIndex | None = None, outcome: CutOutcome = "torn") -> dict[str, Any]:
         """Restores power and runs the recovery. Returns what it cost. `cut_after` cuts power again at that operation of it."""
         report: dict[str, Any] = json.loads(self._native.recover(cut_after, checked_text("outcome", outcome)))
         return report

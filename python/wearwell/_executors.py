@@ -19,7 +19,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, SupportsIndex, TypedDict
 
 from ._native import WearwellError, unknown_name
 from ._settings import JOBS_MAX, checked_integer
@@ -67,7 +67,7 @@ class Executor(ABC):
 class LocalExecutor(Executor):
     """Runs tasks in processes of this machine, `jobs` at a time (default: one per core)."""
 
-    def __init__(self, jobs: int | None = None) -> None:
+    def __init__(self, jobs: SupportsIndex | None = None) -> None:
         given = None if jobs is None else checked_integer("jobs", jobs, 1, JOBS_MAX)
         self.jobs = given or os.cpu_count() or 1
         """Number of runs at a time."""
@@ -156,19 +156,19 @@ class _Worker:
         self._process.wait()
 
 
-def _dask_executor(jobs: int | None) -> Executor:
+def _dask_executor(jobs: SupportsIndex | None) -> Executor:
     from ._clusters import DaskExecutor
 
     return DaskExecutor(jobs=jobs)
 
 
-def _slurm_executor(jobs: int | None) -> Executor:
+def _slurm_executor(jobs: SupportsIndex | None) -> Executor:
     from ._clusters import SlurmExecutor
 
     return SlurmExecutor(jobs=jobs)
 
 
-EXECUTORS: Mapping[str, Callable[[int | None], Executor]] = {
+EXECUTORS: Mapping[str, Callable[[SupportsIndex | None], Executor]] = {
     "local": LocalExecutor,
     "dask": _dask_executor,
     "slurm": _slurm_executor,
@@ -176,7 +176,7 @@ EXECUTORS: Mapping[str, Callable[[int | None], Executor]] = {
 """Constructors of executors by name; the argument is the number of runs at a time."""
 
 
-def executor_of(named: str | Executor, jobs: int | None) -> Executor:
+def executor_of(named: str | Executor, jobs: SupportsIndex | None) -> Executor:
     """Returns the executor with this name; an executor object, which has its own `jobs`, is returned as it is."""
     if isinstance(named, Executor):
         if jobs is not None:

@@ -8,8 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 
 from . import _native, _tables
 from ._design import Design
@@ -18,6 +17,7 @@ from ._native import Configuration, WearwellError
 from ._records import LifeRecord
 from ._result import PartialResultWarning
 from ._run import Run, larger_drive_bytes, settings_of_keywords
+from ._section import fields_of_record
 from ._settings import (
     JOBS_MAX,
     Value,
@@ -27,6 +27,7 @@ from ._settings import (
     checked_text,
     refuse_ignored,
     require_callable,
+    write_page,
 )
 from ._trace import Trace
 
@@ -48,20 +49,20 @@ def life(
     drive: Drive | str | None = None,
     design: Design | str = "page-map",
     *,
-    seeds: int = 1,
+    seeds: SupportsIndex = 1,
     leveling: Leveling = "configured",
-    spread: float = 0.1,
-    early_share: float = 0.001,
-    program_share: float = 0.5,
-    spare_minimum: float = 0.1,
+    spread: SupportsFloat = 0.1,
+    early_share: SupportsFloat = 0.001,
+    program_share: SupportsFloat = 0.5,
+    spare_minimum: SupportsFloat = 0.1,
     empty: bool = False,
-    over_provisioning: float | None = None,
+    over_provisioning: SupportsFloat | None = None,
     content_model: str | None = None,
-    seed: int | None = None,
+    seed: SupportsIndex | None = None,
     settings: Mapping[str, Value] | None = None,
     config: str | os.PathLike[str] | None = None,
-    scale_to: int | None = None,
-    jobs: int = 1,
+    scale_to: SupportsIndex | None = None,
+    jobs: SupportsIndex = 1,
     progress: Progress | None = None,
 ) -> LifeResult:
     """Repeats a trace until the drive is worn out, and returns how long it lived, the same as `wearwell life`.
@@ -80,8 +81,8 @@ def life(
     checked_text("leveling", leveling)
     empty = checked_bool("empty", empty)
     require_callable(progress)
-    seeds, jobs = checked_integer("seeds", seeds, 1, _SEEDS_MAX), checked_integer("jobs", jobs, 1, JOBS_MAX)
-    scale_to = larger_drive_bytes(scale_to)
+    drive_count, threads = checked_integer("seeds", seeds, 1, _SEEDS_MAX), checked_integer("jobs", jobs, 1, JOBS_MAX)
+    scale_to_bytes = larger_drive_bytes(scale_to)
     keywords = settings_of_keywords(
         over_provisioning=over_provisioning, content_model=content_model, seed=seed, settings=settings
     )
@@ -96,9 +97,9 @@ def life(
         checked_number("spare_minimum", spare_minimum),
     )
     first = configuration.seed()
-    if first + seeds - 1 > _SEED_MAX:
+    if first + drive_count - 1 > _SEED_MAX:
         raise WearwellError(
-            f"seed is {first} and seeds is {seeds}: the drives have successive seeds, of which the last may be {_SEED_MAX}; "
+            f"seed is {first} and seeds is {drive_count}: the drives have successive seeds, of which the last may be {_SEED_MAX}; "
             "lower one of them"
         )
 
@@ -106,14 +107,14 @@ def life(
         drive_settings = [*run.settings, *of_leveling, f"replay.seed={first + number}"]
         of_seed = Configuration(drive_settings, run.config)
         return _native.run_life(
-            run.trace._input, of_seed, run.design.name, leveling, endurance, not empty, scale_to, report_progress
+            run.trace._input, of_seed, run.design.name, leveling, endurance, not empty, scale_to_bytes, report_progress
         )
 
-    records = _wear_out_drives(wear_out_drive, seeds, jobs, progress)
+    records = _wear_out_drives(wear_out_drive, drive_count, threads, progress)
     result = LifeResult(_native.join_lives(records))
     ended = sum(one.end != "interrupted" for one in result.lives)
-    if ended < seeds:
-        message = f"the result is partial: interrupted, {ended} of {seeds} drives have ended"
+    if ended < drive_count:
+        message = f"the result is partial: interrupted, {ended} of {drive_count} drives have ended"
         warnings.warn(message, PartialResultWarning, stacklevel=2)
     return result
 
@@ -165,9 +166,12 @@ class LifeResult(LifeRecord):
 
     __slots__ = ("_text",)
 
+    _text: str
+
     def __init__(self, text: str) -> None:
-        super().__init__(json.loads(text))
-        self._text = text
+        source = "what LifeResult.to_json() returns, or an element of `drives` in the output of wearwell life --json"
+        super().__init__(fields_of_record(text, {"lives", "leveling"}, "a life", source))
+        object.__setattr__(self, "_text", text)
 
     @property
     def scale_factor(self) -> float | None:
@@ -214,14 +218,14 @@ class LifeResult(LifeRecord):
         """Returns a `pyarrow.Table` with a row for each moment of the curves, or for each life."""
         return _tables.to_arrow(self.to_rows(of))
 
-    def report(self, path: str | os.PathLike[str], *, beside: Iterable[LifeResult] = ()) -> None:
+    def report(self, path: str | bytes | os.PathLike[str], *, beside: Iterable[LifeResult] = ()) -> None:
         """Writes an HTML page, which needs no network, like `wearwell life --report`; `beside` are other drives, which the
-        page compares with this one. Maps of the blocks are included if the lives had the setting `replay.timeline_cells`."""
+        page compares with this one. Maps of the blocks are included if the lives had the setting `replay.timeline_cells`,
+        which `--report` sets. An existing file is replaced."""
         others = list(beside)
         if not all(isinstance(other, LifeResult) for other in others):
             raise WearwellError(f"beside is {beside!r}: give a list of results of life")
-        page = _native.html_page_of_lives([self._text, *(other._text for other in others)])
-        Path(path).write_text(page, encoding="utf-8")
+        write_page(path, _native.html_page_of_lives([self._text, *(other._text for other in others)]))
 
     def __reduce__(self) -> tuple[type[LifeResult], tuple[str]]:
         return LifeResult, (self._text,)

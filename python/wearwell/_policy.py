@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, SupportsIndex, TypeAlias, runtime_checkable
 
 from ._columns import Columns
 from ._native import WearwellError
@@ -40,7 +40,7 @@ class VictimPolicy(Protocol):
     of metadata some designs have their own rule.
     """
 
-    def choose(self, blocks: Blocks) -> int | None:
+    def choose(self, blocks: Blocks) -> SupportsIndex | None:
         """Returns the number of a block in `blocks`, which has at least one row; `None`: the engine chooses greedily."""
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from . import _native, _tables
 from ._drive import Drive
 from ._native import Configuration, Input, WearwellError
 from ._records import Profile
 from ._result import PartialResultWarning
+from ._section import fields_of_record
 from ._settings import (
     Value,
     checked_bool,
@@ -24,6 +23,7 @@ from ._settings import (
     path_text,
     require_callable,
     setting,
+    write_page,
 )
 from ._trace import Trace, refuse_stream
 
@@ -42,7 +42,7 @@ def profile(
     *,
     against: str | os.PathLike[str] | None = None,
     files: bool = False,
-    sample: int = 1,
+    sample: SupportsIndex = 1,
     run: bool = False,
     drive: Drive | str | None = None,
     settings: Mapping[str, Value] | None = None,
@@ -66,7 +66,7 @@ def profile(
     """
     require_callable(progress)
     files, run = checked_bool("files", files), checked_bool("run", run)
-    sample = checked_integer("sample", sample, 1, _SAMPLE_MAX)
+    divisor = checked_integer("sample", sample, 1, _SAMPLE_MAX)
     configuration = _configuration_of_runs(run, drive, settings, config)
     if run and against is not None:
         raise WearwellError(
@@ -74,7 +74,7 @@ def profile(
         )
     if isinstance(source, (str, bytes, os.PathLike)):
         source = os.fsdecode(source)
-        text, is_interrupted, made_of_files = _profile_of_path(source, path_text("against", against), files, sample, progress)
+        text, is_interrupted, made_of_files = _profile_of_path(source, path_text("against", against), files, divisor, progress)
     elif files or against is not None:
         name = "files" if files else "against"
         raise WearwellError(
@@ -83,7 +83,7 @@ def profile(
         )
     else:
         source = source if isinstance(source, Trace) else Trace(source)
-        text, is_interrupted = _native.profile_requests(source._input, sample, progress)
+        text, is_interrupted = _native.profile_requests(source._input, divisor, progress)
         made_of_files = False
     if configuration is not None and not is_interrupted:
         text = _profile_with_runs(source, made_of_files, configuration, text, progress)
@@ -152,9 +152,12 @@ class ProfileResult(Profile):
 
     __slots__ = ("_text",)
 
+    _text: str
+
     def __init__(self, text: str) -> None:
-        super().__init__(json.loads(text))
-        self._text = text
+        source = "what ProfileResult.to_json() returns, or an element of `profiles` in the output of wearwell profile --json"
+        super().__init__(fields_of_record(text, {"input", "savings"}, "a profile", source))
+        object.__setattr__(self, "_text", text)
 
     def to_json(self) -> str:
         """Returns the profile as JSON, in the form of an element of `profiles` in the command line's `--json` output."""
@@ -180,9 +183,10 @@ class ProfileResult(Profile):
         """Returns a `pyarrow.Table` of one row with all figures, or with a row for each content mechanism."""
         return _tables.to_arrow(self.to_rows(of))
 
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes an HTML page with the profile, which needs no network, like `wearwell profile --report`."""
-        Path(path).write_text(_native.html_page_of_profiles([self._text]), encoding="utf-8")
+    def report(self, path: str | bytes | os.PathLike[str]) -> None:
+        """Writes an HTML page with the profile, which needs no network, like `wearwell profile --report`. An existing file is
+        replaced."""
+        write_page(path, _native.html_page_of_profiles([self._text]))
 
     def __reduce__(self) -> tuple[type[ProfileResult], tuple[str]]:
         return ProfileResult, (self._text,)

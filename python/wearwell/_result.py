@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import html
-import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _native, _tables
 from ._records import RunRecord
+from ._section import fields_of_record
+from ._settings import write_page
 
 if TYPE_CHECKING:
     import pandas
@@ -20,14 +20,21 @@ class PartialResultWarning(UserWarning):
     """A run ended before the end of its input (ctrl-C, a full device, a damaged trace). The result covers the part before."""
 
 
+_FIELDS_OF_EVERY_RUN = {"trace", "design", "config"}
+"""Some fields that tell the record of a run from other JSON."""
+
+
 class Result(RunRecord):
     """The result of a run: its record. The fields of docs/schema are attributes: `result.latency_us.read.p99`."""
 
     __slots__ = ("_text",)
 
+    _text: str
+
     def __init__(self, text: str) -> None:
-        super().__init__(json.loads(text))
-        self._text = text
+        source = "what Result.to_json() returns, or an element of `runs` in the output of wearwell replay --json"
+        super().__init__(fields_of_record(text, _FIELDS_OF_EVERY_RUN, "a run", source))
+        object.__setattr__(self, "_text", text)
 
     def to_json(self) -> str:
         """Returns the record as JSON, in the form of an element of `runs` in the command line's `--json` output."""
@@ -38,21 +45,22 @@ class Result(RunRecord):
         return _tables.flattened_row(self._fields)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Returns a data frame of one row, whose columns are named like the attributes."""
+        """Returns a data frame of one row, whose columns are named like the attributes: those of `to_row`."""
         return _tables.to_pandas([self.to_row()])
 
     def to_polars(self) -> polars.DataFrame:
-        """Returns a data frame of one row, whose columns are named like the attributes."""
+        """Returns a data frame of one row, whose columns are named like the attributes: those of `to_row`."""
         return _tables.to_polars([self.to_row()])
 
     def to_arrow(self) -> Any:
-        """Returns a `pyarrow.Table` of one row, whose columns are named like the attributes."""
+        """Returns a `pyarrow.Table` of one row, whose columns are named like the attributes: those of `to_row`."""
         return _tables.to_arrow([self.to_row()])
 
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes an HTML page with the record, which needs no network, like `wearwell replay --report`. Programs by cause,
-        latencies and a map of the blocks over time are included if the run had the setting `replay.timeline_cells`."""
-        Path(path).write_text(_native.html_page_of_runs([self._text]), encoding="utf-8")
+    def report(self, path: str | bytes | os.PathLike[str]) -> None:
+        """Writes an HTML page with the record, which needs no network, like `wearwell replay --report`. The charts over time
+        (write amplification, programs by cause, latencies, blocks) are included if the run had the setting
+        `replay.timeline_cells`, which `--report` sets. An existing file is replaced."""
+        write_page(path, _native.html_page_of_runs([self._text]))
 
     def __reduce__(self) -> tuple[type[Result], tuple[str]]:
         return Result, (self._text,)

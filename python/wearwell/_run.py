@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsFloat, SupportsIndex
 
 from . import _native
 from ._design import Design
@@ -34,17 +34,17 @@ def replay(
     drive: Drive | str | None = None,
     design: Design | str = "page-map",
     *,
-    over_provisioning: float | None = None,
+    over_provisioning: SupportsFloat | None = None,
     precondition: str | None = None,
     timing: str | None = None,
     arrival: str | None = None,
-    queue_depth: int | None = None,
-    requests: int | None = None,
+    queue_depth: SupportsIndex | None = None,
+    requests: SupportsIndex | None = None,
     content_model: str | None = None,
-    seed: int | None = None,
+    seed: SupportsIndex | None = None,
     settings: Mapping[str, Value] | None = None,
     config: str | os.PathLike[str] | None = None,
-    scale_to: int | None = None,
+    scale_to: SupportsIndex | None = None,
     victim_policy: VictimPolicy | None = None,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> Result:
@@ -59,7 +59,7 @@ def replay(
 
     Raises `WearwellError` with the error message of the command line.
     """
-    scale_to = larger_drive_bytes(scale_to)
+    scale_to_bytes = larger_drive_bytes(scale_to)
     require_callable(progress)
     run = Run.of(
         trace,
@@ -82,7 +82,7 @@ def replay(
     refuse_ignored(configuration, run.settings, run.design.name)
     refuse_two_policies(victim_policy, run.settings)
     record = run.trace._input.replay(configuration, run.design.name, progress, native_choice(victim_policy))
-    result = Result(record if scale_to is None else _native.scale_record_to_capacity(record, scale_to))
+    result = Result(record if scale_to_bytes is None else _native.scale_record_to_capacity(record, scale_to_bytes))
     if result.partial:
         warnings.warn(f"the result is partial: {result.partial_reason}", PartialResultWarning, stacklevel=2)
     return result
@@ -135,10 +135,11 @@ def _integer_setting(name: str, value: int | None, least: int, most: int) -> lis
     return [] if value is None else settings_of_value(f"replay.{name}", checked_integer(name, value, least, most))
 
 
-def _number_setting(name: str, value: float | None) -> list[str]:
+def _number_setting(name: str, value: SupportsFloat | None) -> list[str]:
     """Returns the setting of the section `device` for a keyword of the same name, which is a number."""
-    if value is not None:
-        checked_number(name, value)
+    if value is None:
+        return []
+    checked_number(name, value)
     return settings_of_value(f"device.{name}", value)
 
 
@@ -149,14 +150,14 @@ def _text_setting(name: str, key: str, value: str | None) -> list[str]:
 
 def settings_of_keywords(
     *,
-    over_provisioning: float | None = None,
+    over_provisioning: SupportsFloat | None = None,
     precondition: str | None = None,
     timing: str | None = None,
     arrival: str | None = None,
-    queue_depth: int | None = None,
-    requests: int | None = None,
+    queue_depth: SupportsIndex | None = None,
+    requests: SupportsIndex | None = None,
     content_model: str | None = None,
-    seed: int | None = None,
+    seed: SupportsIndex | None = None,
     settings: Mapping[str, Value] | None = None,
 ) -> list[str]:
     """Returns the keywords of a run as settings."""

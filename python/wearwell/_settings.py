@@ -8,12 +8,12 @@ import operator
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, SupportsFloat, SupportsIndex, TypeAlias
 
 from ._native import Configuration, WearwellError
 
-Value: TypeAlias = bool | int | float | str | Sequence[str]
-"""Type of the value of a setting."""
+Value: TypeAlias = bool | int | float | str | SupportsIndex | SupportsFloat | Sequence[str]
+"""Type of the value of a setting; numbers may be those of NumPy."""
 
 JOBS_MAX = 1 << 16
 """Most runs at a time. Many more than the cores of any machine; more processes could not be started."""
@@ -56,7 +56,22 @@ def path_text(name: str, path: str | bytes | os.PathLike[Any] | None) -> str | N
     return os.fsdecode(path)
 
 
-def settings_of_value(key: str, value: str | int | float | None) -> list[str]:
+def write_page(path: Any, page: str) -> None:
+    """Writes an HTML page to the file `path`, which is replaced if it exists. Raises an error if it cannot be written."""
+    target = path_text("path", path)
+    if target is None:
+        raise WearwellError("path is None: give the path of the file to write")
+    try:
+        with open(target, "w", encoding="utf-8") as file:
+            file.write(page)
+    except (OSError, ValueError) as error:  # A path with a zero byte is a ValueError.
+        why = error.strerror if isinstance(error, OSError) else error
+        raise WearwellError(
+            f"the page cannot be written to {target!r}: {why}; give a path in a folder in which files can be written"
+        ) from error
+
+
+def settings_of_value(key: str, value: str | SupportsIndex | SupportsFloat | None) -> list[str]:
     """Returns a list with the setting of a key; an empty list if there is no value."""
     if value is None:
         return []

@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, SupportsIndex
 
 from . import _native, _tables
 from ._design import Design
@@ -26,7 +26,7 @@ from ._executors import Executor, Outcome, Task, executor_of
 from ._native import WearwellError
 from ._result import PartialResultWarning, Result
 from ._run import Run, larger_drive_bytes, settings_of_keywords
-from ._settings import Value, checked_bool, items_of, path_text, values_by_key, without_numpy
+from ._settings import Value, checked_bool, items_of, path_text, values_by_key, without_numpy, write_page
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -36,22 +36,22 @@ if TYPE_CHECKING:
 
 def sweep(
     trace: Any,
-    drive: Drive | str | None | Sequence[Drive | str | None] = None,
-    design: Design | str | Sequence[Design | str] = "page-map",
+    drive: Drive | str | None | Iterable[Drive | str | None] = None,
+    design: Design | str | Iterable[Design | str] = "page-map",
     *,
-    over_provisioning: float | None | Sequence[float] = None,
-    precondition: str | None | Sequence[str] = None,
-    timing: str | None | Sequence[str] = None,
-    arrival: str | None | Sequence[str] = None,
-    queue_depth: int | None | Sequence[int] = None,
-    requests: int | None | Sequence[int] = None,
-    content_model: str | None | Sequence[str] = None,
-    seed: int | None | Iterable[int] = None,
-    settings: Mapping[str, Value | Sequence[Value]] | None = None,
+    over_provisioning: SupportsFloat | None | Iterable[SupportsFloat | None] = None,
+    precondition: str | None | Iterable[str | None] = None,
+    timing: str | None | Iterable[str | None] = None,
+    arrival: str | None | Iterable[str | None] = None,
+    queue_depth: SupportsIndex | None | Iterable[SupportsIndex | None] = None,
+    requests: SupportsIndex | None | Iterable[SupportsIndex | None] = None,
+    content_model: str | None | Iterable[str | None] = None,
+    seed: SupportsIndex | None | Iterable[SupportsIndex | None] = None,
+    settings: Mapping[str, Value | Iterable[Value]] | None = None,
     config: str | os.PathLike[str] | None = None,
-    scale_to: int | None = None,
+    scale_to: SupportsIndex | None = None,
     executor: str | Executor = "local",
-    jobs: int | None = None,
+    jobs: SupportsIndex | None = None,
     store: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Sweep:
@@ -70,7 +70,7 @@ def sweep(
     """
     chosen = executor_of(executor, jobs)
     folder_of_results = path_text("store", store)
-    scale_to = larger_drive_bytes(scale_to)
+    scale_to_bytes = larger_drive_bytes(scale_to)
     teller = _ProgressPrinter(checked_bool("progress", progress))
     keywords = {
         "over_provisioning": over_provisioning,
@@ -98,9 +98,9 @@ def sweep(
     for note in _refuse_or_list_ignored_settings(points):
         teller.print_line(f"wearwell: note: {note}")
     if folder_of_results is not None:
-        return _run_all(points, chosen, Path(folder_of_results), scale_to, teller)
+        return _run_all(points, chosen, Path(folder_of_results), scale_to_bytes, teller)
     with tempfile.TemporaryDirectory(prefix="wearwell-") as folder:
-        return _run_all(points, chosen, Path(folder), scale_to, teller)
+        return _run_all(points, chosen, Path(folder), scale_to_bytes, teller)
 
 
 class _RunValues(NamedTuple):
@@ -223,14 +223,15 @@ class Sweep:
         """Returns a `pyarrow.Table` with one row per run."""
         return _tables.to_arrow(self.rows)
 
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes an HTML page with all records, which needs no network, like `wearwell sweep --report`."""
+    def report(self, path: str | bytes | os.PathLike[str]) -> None:
+        """Writes an HTML page with all records, which needs no network, like `wearwell sweep --report`. An existing file is
+        replaced."""
         ended = list(zip(self.rows, self.variants, self.results, strict=True))
         runs = [(variant, result.to_json()) for _, variant, result in ended if result is not None]
         failures = [
             (row["trace"], row["design"], variant, row["error"]) for row, variant, result in ended if result is None
         ]
-        Path(path).write_text(_native.html_page_of_sweep(runs, failures), encoding="utf-8")
+        write_page(path, _native.html_page_of_sweep(runs, failures))
 
     def __len__(self) -> int:
         return len(self.rows)

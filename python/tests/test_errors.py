@@ -41,6 +41,14 @@ MISTAKES: list[tuple[str, list[str], Callable[[], Any]]] = [
     ("life", ["--set", "timing.mode=event"], lambda: ww.life(LOAD, settings={"timing.mode": "event"})),
     ("life", ["--set", "gecko.size_ratio=3"], lambda: ww.life(LOAD, settings={"gecko.size_ratio": 3})),
     (
+        "life",
+        ["--leveling", "none", "--set", "wear.dynamic=true"],
+        lambda: ww.life(LOAD, leveling="none", settings={"wear.dynamic": True}),
+    ),
+    ("life", ["--scale-to", "1TiB"], lambda: ww.life(LOAD, scale_to=1 << 40)),
+    ("replay", ["--scale-to", "1TiB"], lambda: ww.replay(LOAD, scale_to=1 << 40)),
+    ("replay", ["--scale-to", "1TiB"], lambda: ww.sweep(LOAD, seed=[1, 2], scale_to=1 << 40, progress=False)),
+    (
         "profile",
         ["--run", "--set", "gecko.size_ratio=3"],
         lambda: ww.profile(LOAD, run=True, settings={"gecko.size_ratio": 3}),

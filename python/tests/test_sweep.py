@@ -617,6 +617,13 @@ def test_an_executor_that_returns_nothing_is_an_error() -> None:
         ww.sweep(ww.Trace.workload(TINY), executor=Own(), progress=False)
 
 
+def test_a_size_to_scale_to_that_some_runs_do_not_use_is_noted(capfd: pytest.CaptureFixture[str]) -> None:
+    """It was ignored without a word."""
+    sweep = ww.sweep(ww.Trace.workload(TINY), timing=["none", "event"], scale_to=10**12, jobs=1)
+    assert "wearwell: note: uniform:pages=2000,requests=4000,seed=1: `scale_to` has no effect" in capfd.readouterr().err
+    assert [row["lifetime.scaled_years"] is None for row in sweep.rows] == [True, False]
+
+
 def test_arguments_of_numpy_and_of_any_collection_are_values() -> None:
     # Type checkers refused them.
     sweep = ww.sweep(

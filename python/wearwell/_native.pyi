@@ -108,6 +108,9 @@ class Input:
     def stored_run_key(self, configuration: Configuration, design: str) -> str:
         """Returns the key under which a finished run is stored: a digest of code, input, design and every effective setting."""
 
+    def unused_scale_sentence(self, configuration: Configuration, design: str) -> str | None:
+        """Returns why a size to which lifetimes are scaled would have no effect on a run; None if it would have one."""
+
     def replay(
         self,
         configuration: Configuration,
@@ -158,10 +161,14 @@ def write_trace(
     fingerprints: list[str] = ...,
     source_bytes: list[int | None] = ...,
 ) -> int:
-    """Writes a table of requests to a trace file in the native format and returns the number of requests."""
+    """Writes a table of requests to a trace file in the native format and returns the number of requests. Columns that the
+    table lacks are empty."""
 
-def leveling_settings(input: Input, configuration: Configuration, design: str, leveling: str) -> list[str]:
-    """Returns the settings of a kind of wear leveling on the drive of a configuration."""
+def leveling_settings(
+    input: Input, configuration: Configuration, design: str, leveling: str, settings: list[str]
+) -> list[str]:
+    """Returns the settings of a kind of wear leveling on the drive of a configuration. Refuses one of the user's `settings`
+    that the wear leveling replaces."""
 
 def run_life(
     input: Input,

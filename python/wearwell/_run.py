@@ -11,7 +11,7 @@ from typing import Any, SupportsFloat, SupportsIndex
 from . import _native
 from ._design import Design
 from ._drive import Drive
-from ._native import Configuration
+from ._native import Configuration, WearwellError
 from ._policy import VictimPolicy, native_choice, refuse_two_policies
 from ._result import PartialResultWarning, Result
 from ._settings import (
@@ -81,6 +81,7 @@ def replay(
     configuration = run.configuration()
     refuse_ignored(configuration, run.settings, run.design.name)
     refuse_two_policies(victim_policy, run.settings)
+    refuse_unused_scale(run, scale_to_bytes)
     record = run.trace._input.replay(configuration, run.design.name, progress, native_choice(victim_policy))
     result = Result(record if scale_to_bytes is None else _native.scale_record_to_capacity(record, scale_to_bytes))
     if result.partial:
@@ -122,6 +123,10 @@ class Run:
         """Returns the configuration of the run: its settings on top of its configuration file."""
         return Configuration(list(self.settings), self.config)
 
+    def unused_scale_sentence(self) -> str | None:
+        """Returns why `scale_to` would have no effect on the run; None if it would have one."""
+        return self.trace._input.unused_scale_sentence(self.configuration(), self.design.name)
+
 
 def larger_drive_bytes(scale_to: Any) -> int | None:
     """Returns the argument `scale_to` as an integer. Raises an error if it is no number of bytes."""
@@ -130,7 +135,13 @@ def larger_drive_bytes(scale_to: Any) -> int | None:
     return checked_integer("scale_to", scale_to, 1, (1 << 64) - 1, "bytes that the larger drive exports")
 
 
-def _integer_setting(name: str, value: int | None, least: int, most: int) -> list[str]:
+def refuse_unused_scale(run: Run, scale_to: int | None) -> None:
+    """Raises an error if a run is to be scaled to a larger drive, but has no lifetime in years."""
+    if scale_to is not None and (sentence := run.unused_scale_sentence()):
+        raise WearwellError(sentence)
+
+
+def _integer_setting(name: str, value: SupportsIndex | None, least: int, most: int) -> list[str]:
     """Returns the setting of the section `replay` for a keyword of the same name."""
     return [] if value is None else settings_of_value(f"replay.{name}", checked_integer(name, value, least, most))
 

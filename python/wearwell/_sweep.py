@@ -95,7 +95,7 @@ def sweep(
             "the sweep has no run, because a list is empty (trace, drive, design, a keyword such as seed, or a value "
             "of settings): give each at least one value"
         )
-    for note in _refuse_or_list_ignored_settings(points):
+    for note in [*_refuse_or_list_ignored_settings(points), *_refuse_or_list_unused_scales(points, scale_to_bytes)]:
         teller.print_line(f"wearwell: note: {note}")
     if folder_of_results is not None:
         return _run_all(points, chosen, Path(folder_of_results), scale_to_bytes, teller)
@@ -399,6 +399,22 @@ def _refuse_or_list_ignored_settings(points: list[_SweepPoint]) -> list[str]:
         if len(sentences) == run_counts[setting]:
             raise WearwellError(sentences[0])
     return list(dict.fromkeys(sentence for sentences in ignored_messages.values() for sentence in sentences))
+
+
+def _refuse_or_list_unused_scales(points: list[_SweepPoint], scale_to: int | None) -> list[str]:
+    """Raises an error if lifetimes are to be scaled but no run has one in years. Returns messages about runs without one."""
+    if scale_to is None:
+        return []
+    sentences: list[str | None] = []
+    for point in points:
+        try:
+            sentences.append(point.run.unused_scale_sentence())
+        except WearwellError:
+            continue  # The row of this run will have the error.
+    unused = list(dict.fromkeys(sentence for sentence in sentences if sentence is not None))
+    if unused and None not in sentences:
+        raise WearwellError(unused[0])
+    return unused
 
 
 def _owners_by_setting_key(point: _SweepPoint) -> dict[str, str]:

@@ -10,7 +10,7 @@ use wearwell_replay::life::{self, Leveling, LifeEndReason, LifeRecord, Lives};
 use wearwell_replay::replay::Plan;
 use wearwell_replay::result_folder::ResultFolder;
 
-use crate::args::{LifeArgs, key_of_setting};
+use crate::args::LifeArgs;
 use crate::data_output::TableOutput;
 use crate::jobs::run_concurrently;
 use crate::output::{OverwriteRule, print};
@@ -198,18 +198,10 @@ fn write_lives(
 impl LifeArgs {
     /// Refuses settings that `--leveling` replaces.
     fn refuse_settings_replaced_by_leveling(&self) -> Result<(), Failure> {
-        if self.leveling.is_empty() {
-            return Ok(());
-        }
-        let replaced = Leveling::None.as_settings(0);
-        let is_replaced = |key: &&str| replaced.iter().any(|setting| key_of_setting(setting) == *key);
         let settings = self.run.configuration.all_settings();
-        match settings.iter().map(|setting| key_of_setting(setting)).find(is_replaced) {
-            None => Ok(()),
-            Some(key) => Err(Failure::of_usage(format!(
-                "{key} has no effect, because --leveling chooses the wear leveling: leave out one of the two"
-            ))),
-        }
+        let levelings = self.compared_levelings();
+        let refusal = levelings.iter().find_map(|leveling| leveling.replaced_setting_sentence(&settings));
+        refusal.map_or(Ok(()), |sentence| Err(Failure::of_usage(sentence)))
     }
 
     /// Returns the wear leveling policies to compare; without the option, only the configured policy.

@@ -731,7 +731,7 @@ pub(crate) fn checked_plan<'a>(
     let plan = plan_of_same_input.map_or_else(|| Plan::new(config, input), |other| other.with_config(config));
     let plan = plan.map_err(|error| replay_failure(&error))?;
     check.refuse_scaling_to_smaller_drive(&plan)?;
-    check.refuse_or_note_unused_options(&plan, input, plan_of_same_input.is_none())?;
+    check.refuse_or_note_unused_options(&plan, plan_of_same_input.is_none())?;
     plan.check_designs(designs).map_err(|error| replay_failure(&error))?;
     Ok(plan)
 }
@@ -770,19 +770,8 @@ impl<'a> UnusedOptionCheck<'a> {
 
     /// Refuses options that have no effect on the input, if the command has only this one. If it has several, prints a
     /// note instead, but only if `is_first_plan`, so that there is one note for each input.
-    fn refuse_or_note_unused_options(
-        &self,
-        plan: &Plan<'_>,
-        input: &Input,
-        is_first_plan: bool,
-    ) -> Result<(), Failure> {
-        let unused_scale = (self.scale_to.is_some() && !plan.can_extrapolate_years()).then(|| {
-            format!(
-                "{}: --scale-to has no effect, because the requests of this input have no times, or all the same, and \
-                 no time model gives them any, so that no lifetime is known in years",
-                input.name()
-            )
-        });
+    fn refuse_or_note_unused_options(&self, plan: &Plan<'_>, is_first_plan: bool) -> Result<(), Failure> {
+        let unused_scale = self.scale_to.and_then(|_| plan.unused_scale_sentence());
         for sentence in [plan.unused_content_model_sentence(), unused_scale].into_iter().flatten() {
             if self.has_single_input {
                 return Err(Failure::of_usage(format!("{sentence}: leave it out")));

@@ -121,6 +121,22 @@ impl Input {
         })
     }
 
+    /// Returns a sentence that says why a size to which lifetimes are scaled would have no effect on a run of the design
+    /// on this input; `None` if it would have one.
+    fn unused_scale_sentence(
+        &self,
+        py: Python<'_>,
+        configuration: &Configuration,
+        design: &str,
+    ) -> PyResult<Option<String>> {
+        let sentence = py.detach(|| {
+            self.with_checked_plan(&configuration.config, design, None, |plan| {
+                Ok(plan.unused_scale_sentence())
+            })
+        })?;
+        Ok(sentence.map(|sentence| with_python_argument_names(format!("{sentence}: leave it out"))))
+    }
+
     /// Runs a design on the input to its end, or until ctrl-C. Returns the record of the run as JSON.
     #[pyo3(signature = (configuration, design, on_progress = None, victim_policy = None))]
     fn replay(

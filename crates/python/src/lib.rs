@@ -45,7 +45,7 @@ fn refusal_error(error: impl Display) -> PyErr {
 }
 
 /// Options of the command line that occur in messages of errors, each with the Python argument of the same meaning.
-const CLI_OPTIONS_AND_PYTHON_ARGUMENTS: [(&str, &str); 14] = [
+const CLI_OPTIONS_AND_PYTHON_ARGUMENTS: [(&str, &str); 16] = [
     ("--format", "`format`"),
     ("--action", "`action`"),
     ("--time-unit", "`time_unit`"),
@@ -60,6 +60,8 @@ const CLI_OPTIONS_AND_PYTHON_ARGUMENTS: [(&str, &str); 14] = [
     ("--program-share", "`program_share`"),
     ("--spare-minimum", "`spare_minimum`"),
     ("--empty", "`empty`"),
+    ("--leveling", "`leveling`"),
+    ("--scale-to", "`scale_to`"),
 ];
 
 /// Replaces the options of the command line in a message by the arguments of Python that have the same meaning.

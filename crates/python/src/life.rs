@@ -26,7 +26,8 @@ fn parse_lives(records: &[String]) -> PyResult<Lives> {
     Ok(Lives::of_drives(records.iter().map(|record| parse_life_record(record)).collect::<PyResult<_>>()?))
 }
 
-/// Returns the settings that select a kind of wear leveling for a drive with this configuration.
+/// Returns the settings that select a kind of wear leveling for a drive with this configuration. `settings` are those
+/// of the user; one that the wear leveling replaces is refused.
 #[pyfunction]
 pub(crate) fn leveling_settings(
     py: Python<'_>,
@@ -34,9 +35,11 @@ pub(crate) fn leveling_settings(
     configuration: &Configuration,
     design: &str,
     leveling: &str,
+    settings: Vec<String>,
 ) -> PyResult<Vec<String>> {
     let leveling = Leveling::from_name(leveling).map_err(refusal_error)?;
-    if let Some(sentence) = lives_of::first_ignored_setting_sentence(&configuration.config) {
+    let ignored = lives_of::first_ignored_setting_sentence(&configuration.config);
+    if let Some(sentence) = ignored.or_else(|| leveling.replaced_setting_sentence(&settings)) {
         return Err(refusal_error(sentence));
     }
     py.detach(|| {

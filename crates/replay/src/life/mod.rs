@@ -349,6 +349,17 @@ impl Leveling {
             format!("wear.dual_pool_gap={dual_pool_gap}"),
         ]
     }
+
+    /// Returns a sentence on the first of the user's settings (each `section.key=value`) that this kind of wear leveling
+    /// replaces by its own; `None` if it replaces none of them.
+    pub fn replaced_setting_sentence(self, settings: &[String]) -> Option<String> {
+        let key_of = |setting: &String| setting.split('=').next().unwrap_or_default().trim().to_owned();
+        let replaced_keys: Vec<String> = self.as_settings(0).iter().map(key_of).collect();
+        let key = settings.iter().map(key_of).find(|key| replaced_keys.contains(key))?;
+        Some(format!(
+            "{key} has no effect, because --leveling chooses the wear leveling: leave out one of the two"
+        ))
+    }
 }
 
 /// Mean of a figure (a number such as years or host bytes) over the lives of all seeds, with its confidence interval

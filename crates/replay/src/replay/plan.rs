@@ -151,9 +151,21 @@ impl<'a> Plan<'a> {
         })
     }
 
+    /// Returns a sentence, with the name of the input, that says why a size to which lifetimes are scaled (`--scale-to`)
+    /// has no effect; `None` if it has one. It has none if no lifetime is known in years.
+    pub fn unused_scale_sentence(&self) -> Option<String> {
+        (!self.can_extrapolate_years()).then(|| {
+            format!(
+                "{}: --scale-to has no effect, because the requests of this input have no times, or all the same, and \
+                 no time model gives them any, so that no lifetime is known in years",
+                self.input.name()
+            )
+        })
+    }
+
     /// Returns whether a lifetime in years can be extrapolated from a run, because the run has a duration. The duration
     /// follows from the arrival times in the input or, without open-loop arrival, from the timing model.
-    pub fn can_extrapolate_years(&self) -> bool {
+    fn can_extrapolate_years(&self) -> bool {
         let has_times_of_device =
             self.config.timing.timing_mode() != TimingMode::None && self.arrival_mode() != Arrival::Open;
         self.survey.has_distinct_request_times || has_times_of_device

@@ -617,6 +617,23 @@ def test_an_executor_that_returns_nothing_is_an_error() -> None:
         ww.sweep(ww.Trace.workload(TINY), executor=Own(), progress=False)
 
 
+@pytest.mark.parametrize(
+    ("axis", "settings", "key"),
+    [
+        ({"seed": [1, 2, 3]}, {"replay.seed": 9}, "replay.seed"),
+        ({"seed": range(2)}, {"replay.seed": [8, 9]}, "replay.seed"),
+        ({"over_provisioning": [None, 0.4]}, {"device.over_provisioning": 0.2}, "device.over_provisioning"),
+        ({"timing": ["none", "event"]}, {"timing.mode": "event"}, "timing.mode"),
+    ],
+)
+def test_a_list_that_settings_override_is_refused(axis: dict[str, Any], settings: dict[str, Any], key: str) -> None:
+    """The rows of one and the same run stood there without the values that should distinguish them."""
+    (keyword,) = axis
+    sentence = f"^{keyword} has several values that have no effect, because settings has {key}: leave out one of the two"
+    with pytest.raises(ww.WearwellError, match=sentence):
+        ww.sweep(ww.Trace.workload(TINY), settings=settings, progress=False, **axis)
+
+
 def test_a_size_to_scale_to_that_some_runs_do_not_use_is_noted(capfd: pytest.CaptureFixture[str]) -> None:
     """It was ignored without a word."""
     sweep = ww.sweep(ww.Trace.workload(TINY), timing=["none", "event"], scale_to=10**12, jobs=1)

@@ -56,6 +56,7 @@ def sweep(
     progress: bool = True,
 ) -> Sweep:
     """Runs every combination of the arguments that have several values: arguments and values in `settings` may be lists.
+    A keyword with several values and the key of the same setting in `settings` are an error.
 
     `jobs` worker processes run at a time (default: one per core); an executor object has its own `jobs`. A run that
     ends is stored in the folder `store`. So a sweep that is called again continues where it ended, and a larger one
@@ -85,6 +86,7 @@ def sweep(
     traces = [one if isinstance(one, Trace) else Trace(one) for one in _as_list_of_traces(trace)]
     inputs = itertools.product(traces, _as_list(drive), _as_list(design))
     combinations = list(_combinations(keywords, dict(items_of(settings))))  # An iterator gives its values only once.
+    _refuse_overridden_axis(combinations)
     points = [
         _SweepPoint.of(one_trace, one_drive, one_design, values, config)
         for one_trace, one_drive, one_design in inputs
@@ -124,9 +126,15 @@ def _combinations(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> I
         )
 
 
-def _is_overridden(keyword: str, value: Any, settings: Mapping[str, Any]) -> bool:
-    """Whether `settings` have the key of a keyword, too: of the two values theirs is the one that counts."""
-    return not settings.keys().isdisjoint(values_by_key(settings_of_keywords(**{keyword: value})))
+def _refuse_overridden_axis(combinations: Iterable[_RunValues]) -> None:
+    """Raises an error about a keyword with several values that `settings` overrides, because the runs would be equal."""
+    for values in combinations:
+        for keyword in values.varied_values.keys() & values.keywords.keys():
+            for key in values_by_key(settings_of_keywords(**{keyword: values.keywords[keyword]})):
+                if key in values.settings:
+                    raise WearwellError(
+                        f"{keyword} has several values that have no effect, because settings has {key}: leave out one of the two"
+                    )
 
 
 @dataclass
@@ -151,12 +159,7 @@ class _SweepPoint:
         config: str | os.PathLike[str] | None,
     ) -> _SweepPoint:
         sweep_settings = settings_of_keywords(**values.keywords, settings=values.settings)
-        varied_values = {
-            name: value
-            for name, value in values.varied_values.items()
-            if name in values.settings or not _is_overridden(name, value, values.settings)
-        }
-        return cls(Run.of(trace, drive, design, sweep_settings, config), sweep_settings, varied_values)
+        return cls(Run.of(trace, drive, design, sweep_settings, config), sweep_settings, values.varied_values)
 
     def inputs(self) -> dict[str, str]:
         """Returns trace, drive and design of the run as its row names them: without settings that others override."""

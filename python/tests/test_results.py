@@ -348,6 +348,55 @@ def test_tables_have_names_that_distinguish_them() -> None:
     assert pickle.loads(pickle.dumps(named)).name == "monday"
 
 
+WAYS_TO_TIME: list[dict[str, Any]] = [
+    {},
+    {"timing": "event"},
+    {"timing": "event", "requests": 50},
+    {"timing": "event", "requests": 1},
+    {"timing": "event", "arrival": "closed", "queue_depth": 4},
+]
+COLUMNS_OF_CSV = {
+    "write_amplification": "write_amplification",
+    "unchanged_writes": "writes_by_form.unchanged",
+    "deduplicated_writes": "writes_by_form.deduplicated",
+    "delta_writes": "writes_by_form.delta",
+    "packed_writes": "writes_by_form.packed",
+    "flush_mean_us": "latency_us.flush.mean",
+    "flush_p99_us": "latency_us.flush.p99",
+    "device_s": "timing.device_s",
+    "array_utilisation": "timing.array_utilisation",
+    "years": "lifetime.years",
+    "requests_per_s": "service.requests_per_s",
+}
+"""Columns of the command's CSV whose name does not tell the column of the package, and that column."""
+
+
+@pytest.mark.parametrize("way", WAYS_TO_TIME, ids=str)
+@pytest.mark.parametrize("load", [TINY, f"{TINY},rate=1000", f"{TINY},rate=10000000", f"{TINY},write=0.0"])
+def test_a_row_has_a_figure_exactly_if_the_csv_of_the_command_has_it(
+    way: dict[str, Any], load: str, command: Command, tmp_path: Path
+) -> None:
+    """Latencies without timing were 0, a percentile of ten requests was their largest, and causes without programs lacked."""
+    if "arrival" in way and "rate" in load:
+        load = TINY
+    path = tmp_path / "runs.csv"
+    flags = [text for name, value in way.items() for text in (f"--{name.replace('_', '-')}", str(value))]
+    done = command("replay", "--workload", load, *flags, "--csv", str(path), "--quiet")
+    assert done.returncode == 0, done.stderr
+    (of_csv,) = csv.DictReader(path.open(newline=""))
+    row = ww.replay(ww.Trace.workload(load), **way).to_row()
+    shared = dict(COLUMNS_OF_CSV)
+    for name in of_csv:
+        if of_latency := re.fullmatch("(read|write)_(mean|p50|p90|p99|p999|max)_us|(read|write)_(count)", name):
+            requests, figure = filter(None, of_latency.groups())
+            shared[name] = f"latency_us.{requests}.{figure}"
+        elif name.startswith("programs_"):
+            shared[name] = f"programs_by_cause.{name.removeprefix('programs_')}"
+    assert len(shared) == len(COLUMNS_OF_CSV) + 14 + 11
+    found = {name: None if of_csv[name] == "" else float(of_csv[name]) for name in shared}
+    assert {name: row[column] for name, column in shared.items()} == found
+
+
 def test_a_record_cannot_be_changed_through_its_attributes_and_dictionaries() -> None:
     """An assignment succeeded without an effect on tables, and a change of the dictionary changed the result."""
     result = ww.replay(ww.Trace.workload(TINY))

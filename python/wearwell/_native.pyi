@@ -126,6 +126,9 @@ def devices() -> list[tuple[str, str]]:
 def designs() -> list[tuple[str, str, str, str]]:
     """Returns the designs: name, source, what is modelled, what is not modelled."""
 
+def causes() -> list[str]:
+    """Returns the names of all causes of flash operations, as in `programs_by_cause` of a record."""
+
 def unknown_name(what: str, name: str, known: list[str]) -> WearwellError:
     """Returns the error about an unknown name; the message suggests the most similar known name."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _native, _tables
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 class PartialResultWarning(UserWarning):
     """A run ended before the end of its input (ctrl-C, a full device, a damaged trace). The result covers the part before."""
+
+
+_LEAST_REQUESTS = {"mean": 1, "p50": 2, "p90": 10, "p99": 100, "p999": 1000, "p9999": 10_000, "max": 1}
+"""Figures of a latency distribution, with the number of requests from which a table has them, as in the command's CSV."""
 
 
 _FIELDS_OF_EVERY_RUN = {"trace", "design", "config"}
@@ -41,8 +46,11 @@ class Result(RunRecord):
         return self._text
 
     def to_row(self) -> dict[str, Any]:
-        """Returns the figures and the configuration with dotted names, which are the columns of `to_pandas` and others."""
-        return _tables.flattened_row(self._fields)
+        """Returns the figures and the configuration with dotted names, which are the columns of `to_pandas` and others.
+
+        A figure that the run does not have, such as a latency without timing, is None, as it is empty in the command's CSV.
+        """
+        return {**_tables.flattened_row(self._fields), **dict.fromkeys(_absent_figures(self._fields))}
 
     def to_pandas(self) -> pandas.DataFrame:
         """Returns a data frame of one row, whose columns are named like the attributes: those of `to_row`."""
@@ -75,6 +83,29 @@ class Result(RunRecord):
 
     def _repr_html_(self) -> str:
         return comparison_html([self])
+
+
+def _absent_figures(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the dotted names of the figures that a run does not have, although the record has a number for them.
+
+    These are latencies and times without a time model, figures of latency of too few requests, and figures that depend on
+    the rate of the requests if the drive cannot sustain it.
+    """
+    is_timed, is_overloaded = fields["timing"]["mode"] != "none", fields["service"]["is_overloaded"]
+    for requests, latency in fields["latency_us"].items():
+        for figure, least in _LEAST_REQUESTS.items():
+            if is_overloaded or latency["count"] < least:
+                yield f"latency_us.{requests}.{figure}"
+        if not is_timed:
+            yield f"latency_us.{requests}.count"
+    if not is_timed:
+        yield from ("timing.device_s", "timing.array_utilisation", "timing.channel_utilisation")
+    if is_overloaded:
+        yield from ("lifetime.years", "lifetime.scaled_years")
+    if fields["lifetime"]["write_until_programmed_us"] == 0.0:
+        yield "lifetime.write_until_programmed_us"
+    if fields["host_page_writes"] == 0:
+        yield from ("write_amplification", "write_reduction")
 
 
 def comparison_html(results: list[Result]) -> str:

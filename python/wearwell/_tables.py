@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from ._native import causes
 
 if TYPE_CHECKING:
     import pandas
@@ -12,14 +14,20 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+_FORMS = ("page", "unchanged", "recycled", "deduplicated", "delta", "packed")
+"""Forms in which a host page write can be stored, as in `writes_by_form` of a record."""
+
 
 def flattened_row(fields: dict[str, Any], prefix: str = "") -> Row:
-    """Returns a record as a row with dotted names such as `latency_us.read.p99`; lists of points (`series`) are omitted."""
+    """Returns a record as a row with dotted names such as `latency_us.read.p99`; lists of points (`series`) are omitted.
+
+    Counters by cause and by form have a column for each cause and form: rows with and without it can be put together.
+    """
     row: Row = {}
     for name, value in fields.items():
         match value:
             case dict():
-                row.update(flattened_row(value, f"{prefix}{name}."))
+                row.update(flattened_row(_with_zero_counters(name, value), f"{prefix}{name}."))
             case list() if all(isinstance(item, str) for item in value):
                 row[prefix + name] = "; ".join(value) if value else None
             case list():
@@ -27,6 +35,15 @@ def flattened_row(fields: dict[str, Any], prefix: str = "") -> Row:
             case _:
                 row[prefix + name] = value
     return row
+
+
+def _with_zero_counters(name: str, field: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the field of this name. Counters that a record leaves out, because they are zero, are added to it."""
+    if name.endswith("_by_cause"):
+        return {**dict.fromkeys(causes(), 0), **field}
+    if name == "writes_by_form":
+        return {**dict.fromkeys(_FORMS, 0), **field}
+    return dict(field)
 
 
 def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:

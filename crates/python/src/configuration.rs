@@ -1,10 +1,11 @@
-//! Configurations of runs for Python, and the lists of names (drives, designs) that a configuration can use.
+//! Configurations of runs for Python, and lists of names: drives, designs, causes of flash operations.
 
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use wearwell::design;
 use wearwell::nand::preset;
+use wearwell::operation::Cause;
 use wearwell_config::{Config, ConfigError};
 
 use crate::refusal_error;
@@ -67,6 +68,12 @@ pub(crate) fn designs() -> Vec<(&'static str, &'static str, &'static str, &'stat
         (design.name, design.source, design.model_scope, design.model_limits)
     };
     design::ALL.iter().map(texts).collect()
+}
+
+/// Returns the names of all causes of flash operations, as the records of runs have them.
+#[pyfunction]
+pub(crate) fn causes() -> Vec<&'static str> {
+    Cause::ALL.iter().map(|cause| cause.name()).collect()
 }
 
 /// Kinds of names that Python code checks itself (device, design, executor), for the message of `unknown_name`.

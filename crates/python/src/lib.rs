@@ -77,7 +77,7 @@ mod _native {
     #[pymodule_export]
     use super::WearwellError;
     #[pymodule_export]
-    use super::configuration::{Configuration, designs, devices, unknown_name};
+    use super::configuration::{Configuration, causes, designs, devices, unknown_name};
     #[pymodule_export]
     use super::device::{Device, PowerLoss};
     #[pymodule_export]

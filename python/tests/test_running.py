@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 import wearwell as ww
 
-from common import interrupted
+from common import TINY, interrupted
 
 LONG = "uniform:pages=200000,requests=200000000,write=1.0"
 
@@ -72,3 +73,22 @@ def test_an_exception_in_the_progress_function_ends_the_run() -> None:
 
     with pytest.raises(RuntimeError, match="enough"):
         ww.replay(ww.Trace.workload(LONG), precondition="none", progress=fail)
+
+
+CALLS: dict[str, Callable[[Callable[[str, int, int], object]], object]] = {
+    "replay": lambda progress: ww.replay(ww.Trace.workload("uniform:pages=2000,requests=400000"), progress=progress),
+    "short": lambda progress: ww.replay(ww.Trace.workload(TINY), progress=progress),
+    "life": lambda progress: ww.life(
+        ww.Trace.workload("uniform:pages=2000,requests=40000"), settings={"device.endurance_cycles": 300}, progress=progress
+    ),
+    "profile": lambda progress: ww.profile(ww.Trace.workload("uniform:pages=2000,requests=400000"), progress=progress),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_last_report_of_progress_says_that_all_is_done(name: str) -> None:
+    """The last call was one of some moment before the end, so a display of the progress never reached it."""
+    reports: list[tuple[str, int, int]] = []
+    CALLS[name](lambda *report: reports.append(report))
+    phase, done, total = reports[-1]
+    assert done == total > 0 and phase == {"short": "replay"}.get(name, name)

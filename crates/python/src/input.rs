@@ -15,12 +15,12 @@ use wearwell_config::{Config, ConfigError};
 use wearwell_replay::input::{Input as ReplayInput, trace_format_named};
 use wearwell_replay::json::ToJson;
 use wearwell_replay::record::RunRecord;
-use wearwell_replay::replay::{InputSurveyResults, Plan};
+use wearwell_replay::replay::{InputSurveyResults, Plan, RunPhase};
 use wearwell_trace::{self as trace, AssumedOp, BlockLayerStage, CsvColumns, Format, OpenOptions, TimeUnit};
 
 use crate::configuration::Configuration;
 use crate::policy::{OnInterrupt, python_victim_policy};
-use crate::progress_watch::ProgressWatch;
+use crate::progress_watch::{ProgressWatch, phase_name};
 use crate::{refusal_error, with_python_argument_names};
 
 /// The source of a run's requests: a trace file or a generated workload.
@@ -162,6 +162,11 @@ impl Input {
                 plan.run(design, on_progress).map_err(refusal_error)
             });
             let record = record.map_err(|error| outcome.policy_exception_or(error));
+            if let Ok(record) = &record
+                && !record.partial
+            {
+                watch.report_end(Some((phase_name(RunPhase::Replay), record.trace.requests)));
+            }
             watch.into_exception()?;
             let record = record?;
             let mut record = RunRecord {

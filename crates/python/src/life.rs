@@ -4,7 +4,7 @@
 use pyo3::prelude::*;
 use wearwell_replay::html_report;
 use wearwell_replay::json::{FromJson, ToJson};
-use wearwell_replay::life::{self as lives_of, Endurance, Leveling, LifeRecord, Lives};
+use wearwell_replay::life::{self as lives_of, Endurance, Leveling, LifeEndReason, LifeRecord, Lives};
 
 use crate::configuration::Configuration;
 use crate::input::Input;
@@ -80,6 +80,9 @@ pub(crate) fn run_life(
             let mut record = LifeRecord { is_filled, scale_to_bytes: scale_to, ..record };
             plan.run_life(&mut record, &mut |progress| watch.report_progress(progress))
                 .map_err(refusal_error)?;
+            if record.lives.iter().all(|life| life.end != LifeEndReason::Interrupted) {
+                watch.report_end(None);
+            }
             Ok(record)
         });
         watch.into_exception()?;

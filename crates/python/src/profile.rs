@@ -55,6 +55,11 @@ fn profile_with_progress(
             is_interrupted |= flow.is_break();
             flow
         });
+        if let Ok(profile) = &profile
+            && !is_interrupted
+        {
+            watch.report_end(profile.traffic.as_ref().map(|traffic| ("profile", traffic.requests)));
+        }
         watch.into_exception()?;
         Ok((profile.map_err(refusal_error)?.to_json(), is_interrupted))
     })
@@ -88,9 +93,15 @@ pub(crate) fn run_mechanisms(
     let (input, mut profile) = (input.to_replay_input_without_run_seed()?, parse_profile(profile)?);
     py.detach(|| {
         let mut watch = ProgressWatch::new(on_progress);
+        let mut is_interrupted = false;
         let ran = profile.measure_mechanism_savings(&configuration.config, &input, &mut |progress| {
-            watch.report_progress(progress)
+            let flow = watch.report_progress(progress);
+            is_interrupted |= flow.is_break();
+            flow
         });
+        if ran.is_ok() && !is_interrupted {
+            watch.report_end(None);
+        }
         watch.into_exception()?;
         ran.map_err(refusal_error)?;
         Ok(profile.to_json())

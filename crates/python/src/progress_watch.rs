@@ -2,7 +2,7 @@
 //!
 //! The engine reports progress every few ten thousand requests, that is, every few milliseconds or less. The
 //! interpreter's lock is acquired at most twenty times a second, because a busy interpreter releases it only every 5
-//! ms.
+//! ms. The end of a run is always reported.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -20,6 +20,9 @@ pub(crate) struct ProgressWatch {
     on_progress: Option<Py<PyAny>>,
     /// Time of the last check for signals; `None` before the first check.
     last_signal_check: Option<Instant>,
+    /// Phase and total work of the last progress that the engine reported, whether or not Python was called; `None`
+    /// before the first report.
+    latest_phase_and_total: Option<(&'static str, u64)>,
     /// Exception that ended the run whose progress is reported. Ctrl-C is not stored here, because it only makes the
     /// result partial.
     progress_exception: Option<PyErr>,
@@ -27,7 +30,7 @@ pub(crate) struct ProgressWatch {
 
 impl ProgressWatch {
     pub(crate) fn new(on_progress: Option<Py<PyAny>>) -> Self {
-        Self { on_progress, last_signal_check: None, progress_exception: None }
+        Self { on_progress, last_signal_check: None, latest_phase_and_total: None, progress_exception: None }
     }
 
     /// Checks for signals and reports the progress of a run, at most twenty times a second. Returns whether the run
@@ -41,7 +44,13 @@ impl ProgressWatch {
 
     /// Checks for signals and reports the progress of the phase with this name, at most twenty times a second. Returns
     /// whether the run continues.
-    pub(crate) fn report_phase_progress(&mut self, phase: &str, done: u64, total: u64) -> ControlFlow<()> {
+    pub(crate) fn report_phase_progress(
+        &mut self,
+        phase: &'static str,
+        done: u64,
+        total: u64,
+    ) -> ControlFlow<()> {
+        self.latest_phase_and_total = Some((phase, total));
         if self.last_signal_check.is_some_and(|last_look| last_look.elapsed() < SIGNAL_CHECK_INTERVAL) {
             return ControlFlow::Continue(());
         }
@@ -57,6 +66,17 @@ impl ProgressWatch {
             self.progress_exception = Some(error);
             ControlFlow::Break(())
         })
+    }
+
+    /// Reports to Python that a run has reached its end, so that the last call says that all work is done. `end` has
+    /// the last phase of the run and its total work; if it is `None`, they are those of the last report of the engine.
+    pub(crate) fn report_end(&mut self, end: Option<(&'static str, u64)>) {
+        let Some((phase, total)) = end.or(self.latest_phase_and_total) else { return };
+        Python::attach(|py| match self.call_progress_function(py, (phase, total, total)) {
+            // The run is complete already, so nothing is left to interrupt.
+            Err(error) if !is_interrupt(py, &error) => self.progress_exception = Some(error),
+            _ => {}
+        });
     }
 
     /// Calls the Python function with phase, finished units and total units, if the user gave a function.
@@ -83,7 +103,7 @@ fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
 }
 
 /// Returns the name of a phase of a run, as the Python progress callback of the user gets it.
-fn phase_name(phase: RunPhase) -> &'static str {
+pub(crate) fn phase_name(phase: RunPhase) -> &'static str {
     match phase {
         RunPhase::Precondition => "precondition",
         RunPhase::Aging => "aging",

@@ -220,22 +220,3 @@ impl TraceStatisticsCounter {
         figures
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use wearwell_trace::{Op, Request};
-
-    use super::TraceStatisticsCounter;
-
-    /// Regression: the time of the first request was that of the first read or write.
-    #[test]
-    fn the_duration_of_a_trace_begins_with_its_first_request_of_any_operation() {
-        let mut count = TraceStatisticsCounter::default();
-        let operations =
-            [(1, Op::Flush), (2, Op::Trim), (5, Op::Write), (9, Op::Read), (11, Op::PhaseMarker)];
-        for (time_s, op) in operations {
-            count.count_request(&Request { time_ns: time_s * 1_000_000_000, op, ..Request::default() });
-        }
-        assert_eq!(count.trace_figures(5)["duration_s"].to_bits(), 10.0_f64.to_bits());
-    }
-}

@@ -1493,3 +1493,24 @@ fn the_checked_in_record_of_integrated_lifetime_management_was_made_by_this_code
 fn the_checked_in_geckoftl_record_was_made_by_this_code() {
     assert_stored_results_are_current(Paper::GeckoFtl);
 }
+
+/// Bug: the duration of a trace began with its first read or write, but ended with its last request of any operation.
+#[test]
+fn the_duration_of_a_trace_begins_with_its_first_request_of_any_operation() {
+    use wearwell_trace::{CsvWriter, Op, OpenOptions, Request, TraceWriter};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.csv");
+    let mut writer = CsvWriter::new(std::fs::File::create(&path).unwrap()).unwrap();
+    for (time_s, op) in [(1, Op::Flush), (2, Op::Trim), (5, Op::Write), (9, Op::Read), (11, Op::Trim)] {
+        let len_bytes = if op == Op::Flush { 0 } else { 4096 };
+        writer
+            .write(&Request { time_ns: time_s * 1_000_000_000, op, len_bytes, ..Request::default() })
+            .unwrap();
+    }
+    writer.finish().unwrap();
+    let input = wearwell_replay::input::Input::Trace { path, options: OpenOptions::default() };
+    let figures =
+        wearwell_papers::statistics::compute_trace_statistics(&input, &mut |_| ControlFlow::Continue(()))
+            .unwrap();
+    assert_eq!(figures["duration_s"].to_bits(), 10.0_f64.to_bits());
+}

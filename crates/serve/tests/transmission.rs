@@ -265,9 +265,9 @@ fn a_write_cut_off_by_a_disconnect_is_not_executed() {
         assert!(good.read(0, 64 << 10) == vec![1; 64 << 10], "cut after {sent} bytes");
     }
     let mut last = served.client();
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(10);
     while last.read(128 << 10, 512) != [7; 512] {
-        assert!(std::time::Instant::now() < deadline, "a request that had arrived whole was dropped");
+        assert!(Instant::now() < deadline, "a request that had arrived whole was dropped");
     }
     assert!(last.read(0, 64 << 10) == vec![1; 64 << 10]);
     served.stop();
@@ -508,9 +508,9 @@ fn reads_of_a_disconnected_client_are_dropped() {
         client.send(&compact_request_header_bytes(NBD_CMD_READ, 0, cookie, 0, DEVICE_BYTES as u32));
     }
     drop(client);
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     assert_eq!(served.client().read(0, 4096).len(), 4096);
-    let patience = std::time::Duration::from_secs(10);
+    let patience = Duration::from_secs(10);
     assert!(started.elapsed() < patience, "another client waited {:?}", started.elapsed());
     let reads = served.stop_and_audit().reads;
     assert!(reads < READS / 4, "{reads} reads were executed");

@@ -367,6 +367,12 @@ impl FlashDevice {
         self.recorder.take().map(OperationRecorder::finish).transpose()
     }
 
+    /// Returns why the recording of the device has ended before the device; `None` while it goes on, or if there is no
+    /// recording.
+    pub fn recording_failure_message(&self) -> Option<&str> {
+        self.recorder.as_ref().and_then(OperationRecorder::write_failure_message)
+    }
+
     /// Copies the image that is served, in its present state, to a new directory. The copy holds everything that was
     /// acknowledged, and is an image that was closed cleanly. Meanwhile the server executes no request. This takes a
     /// moment if the file system can share blocks between files, and otherwise as long as the copy takes.

@@ -79,6 +79,13 @@ const METRICS: &[MetricDescription] = &[
         NoLabel,
         "Logical pages that a rescue left out",
     ),
+    (
+        "recording_failure",
+        "recording_failed",
+        Gauge,
+        NoLabel,
+        "1 after the recording (--record) ended early, else 0",
+    ),
     ("free_blocks", "free_blocks", Gauge, NoLabel, "Erased blocks in stock"),
     ("write_amplification", "write_amplification", Gauge, NoLabel, "Programs to a page write of the host"),
     ("ram_bytes_by_structure", "ram_bytes", Gauge, RamStructures, "RAM of the engine's tables"),
@@ -202,11 +209,13 @@ impl Collector for ServerFigures {
     }
 }
 
-/// Encodes a number as the value of a counter or gauge. A value that is missing or no number is encoded as 0.
+/// Encodes a number as the value of a counter or gauge. A message, such as that of a failure, is encoded as 1, and a
+/// value that is missing or no number as 0.
 fn encode_number(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: &Value) -> fmt::Result {
     match (kind, value.as_u64()) {
         (Counter, count) => encoder.encode_counter::<NoLabelSet, _, u64>(&count.unwrap_or(0), None),
         (_, Some(number)) => encoder.encode_gauge(&number),
+        (_, None) if value.is_string() => encoder.encode_gauge(&1_u64),
         (_, None) => encoder.encode_gauge(&value.as_f64().unwrap_or(0.0)),
     }
 }

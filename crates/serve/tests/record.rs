@@ -13,8 +13,9 @@ use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
+use wearwell_serve::control::answer_control_line;
 use wearwell_serve::memory_device::MemoryDeviceSpecification;
-use wearwell_serve::{BlockDevice as _, DeviceError};
+use wearwell_serve::{BlockDevice as _, DeviceError, FlashDevice};
 use wearwell_trace::OpenOptions;
 
 use crate::common;
@@ -163,7 +164,7 @@ fn refused_remaps_are_not_recorded() {
 }
 
 #[test]
-fn a_failed_recording_is_reported_and_the_device_continues() {
+fn a_recording_whose_file_cannot_be_written_is_refused_at_once_and_the_device_continues() {
     let specification = common::specification("page-map", DEVICE_BYTES);
     let folder = tempfile::tempdir().unwrap();
     let mut device = specification.build().unwrap();
@@ -173,16 +174,33 @@ fn a_failed_recording_is_reported_and_the_device_continues() {
         Path::new("/dev/full").exists(),
         "this test writes to /dev/full, which this system does not have"
     );
-    device.record_trace_to(Path::new("/dev/full"), "").unwrap();
-    let served = ServedDevice::of(device);
-    let mut client = served.client();
-    // Frames leave the recorder when they are full.
-    let mut random = Random::new(1);
-    for _ in 0..1500 {
-        client.write(random.below(4) * MIB, &random.bytes(1 << 18));
-    }
-    client.write(0, &[5; 4096]);
-    assert_eq!(client.read(0, 4096), [5; 4096]);
-    let error = served.stop().end_recording().unwrap_err();
-    assert!(error.to_string().contains("recording"), "{error}");
+    let error = device.record_trace_to(Path::new("/dev/full"), "").unwrap_err();
+    assert!(error.to_string().contains("No space left on device"), "{error}");
+    assert_eq!(device.recording_failure_message(), None);
+    device.write(0, &[5; PAGE_BYTES as usize]).unwrap();
+}
+
+/// Bug: nothing showed that a recording had ended before the server ended.
+#[test]
+fn a_recording_that_ended_early_is_reported_by_stats_and_the_device_continues() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut device = common::specification("remap", DEVICE_BYTES).build().unwrap();
+    device.record_trace_to(&folder.path().join("run.ops"), "").unwrap();
+    let write = |device: &mut FlashDevice, page: u64| {
+        device.write(page * PAGE_BYTES, &[page as u8 + 1; PAGE_BYTES as usize]).unwrap();
+    };
+    write(&mut device, 0);
+    let failure = |device: &mut FlashDevice| {
+        let answer = answer_control_line(b"{\"command\": \"stats\"}", device);
+        serde_json::from_str::<serde_json::Value>(&answer).unwrap()["recording_failure"].clone()
+    };
+    assert!(failure(&mut device).is_null());
+    // A capture cannot hold a remap.
+    device.remap(8 * PAGE_BYTES, 0, PAGE_BYTES, RemapMode::Copy).unwrap();
+    let failure = failure(&mut device);
+    assert!(failure.as_str().unwrap().contains("cannot hold a remap"), "{failure}");
+    write(&mut device, 1);
+    let error = device.end_recording().unwrap_err().to_string();
+    assert!(error.contains("run.ops") && error.contains("it ends after request 1 or earlier"), "{error}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("run.ops")).unwrap().lines().count(), 2);
 }

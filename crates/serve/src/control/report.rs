@@ -55,6 +55,7 @@ pub(crate) fn stats_answer(device: &FlashDevice) -> Value {
         "lost_pages": stats.lost_pages,
         "free_blocks": ftl.store().total_free_blocks(),
         "write_amplification": stats.write_amplification(),
+        "recording_failure": device.recording_failure_message(),
         "ram_bytes": ram.iter().map(|(_, bytes)| bytes).sum::<u64>(),
         "ram_bytes_by_structure": ram.into_iter().map(|(name, bytes)| (name.to_owned(), bytes.into())).collect::<Map<_, _>>(),
     })

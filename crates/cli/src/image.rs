@@ -194,7 +194,7 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
     let verdict = match report.verdict {
         AuditVerdict::Clean => "clean",
         AuditVerdict::Unclean if report.was_closed_cleanly => {
-            "consistent after a repair that opening performs"
+            "consistent, but some metadata has only one intact copy"
         }
         AuditVerdict::Unclean => "not closed; consistent after recovery",
         AuditVerdict::Corrupt => "corrupt",
@@ -218,8 +218,8 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
          unsafe shutdowns)",
         directory.display(),
     );
-    if report.verdict == AuditVerdict::Corrupt {
-        let _ = writeln!(text, "{}: {}", directory.display(), next_step_for_damage(&report, directory));
+    if let Some(next_step) = next_step_after_check(&report, directory) {
+        let _ = writeln!(text, "{}: {next_step}", directory.display());
     }
     if let Err(failure) = print(&text) {
         failure.print();
@@ -232,8 +232,23 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
     })
 }
 
+/// Returns a text that tells the user of a damaged image which command can help; `None` if none is needed. After a
+/// session that did not close the image, second copies may only be older, and opening recovers the image.
+fn next_step_after_check(report: &AuditReport, directory: &Path) -> Option<String> {
+    match report.verdict {
+        AuditVerdict::Clean => None,
+        AuditVerdict::Unclean if report.was_closed_cleanly => Some(format!(
+            "next: `wearwell repair {} --in-place` rewrites the damaged copies; opening the image rewrites only those \
+             that it reads",
+            directory.display()
+        )),
+        AuditVerdict::Unclean => None,
+        AuditVerdict::Corrupt => Some(next_step_for_corrupt_image(report, directory)),
+    }
+}
+
 /// Returns a text that tells the user of a corrupt image which commands can help (repair or rescue).
-fn next_step_for_damage(report: &AuditReport, directory: &Path) -> String {
+fn next_step_for_corrupt_image(report: &AuditReport, directory: &Path) -> String {
     let directory = directory.display();
     if report.mapped_pages.is_some() {
         return format!(

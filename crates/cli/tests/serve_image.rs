@@ -605,6 +605,34 @@ fn an_image_whose_device_needs_too_much_memory_is_refused_with_a_sentence() {
     }
 }
 
+/// Bug: the check promised that opening repairs an image, but opening does not read all metadata.
+#[test]
+fn a_check_names_the_command_that_repairs_metadata_with_one_intact_copy() {
+    let bench = ServedImage::new(&["--design", "geckoftl"]);
+    let server = bench.start_server(bench.serve_command());
+    let mut client = bench.client();
+    (0..400).for_each(|page| client.write(page * PAGE_BYTES, &page_pattern(page)));
+    client.request_successfully(NBD_CMD_FLUSH, 0, 0, 0, &[]);
+    drop(client);
+    assert!(end_server(server, "-TERM").status.success());
+    // The end of the mirror holds copies of metadata pages.
+    let mirror = std::fs::File::options().write(true).open(bench.file("image/mirror")).unwrap();
+    mirror.set_len(mirror.metadata().unwrap().len() - 1).unwrap();
+    let server = bench.start_server(bench.serve_command());
+    assert!(end_server(server, "-TERM").status.success());
+    let (status, said) = bench.check();
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("consistent, but some metadata has only one intact copy"), "{said}");
+    let mut repair = Command::new(WEARWELL);
+    repair.arg("repair").arg(bench.file("image")).arg("--in-place");
+    let words = format!("next: `wearwell repair {} --in-place`", bench.file("image").display());
+    assert!(said.contains(&words), "{said}");
+    let output = repair.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let (status, said) = bench.check();
+    assert_eq!(status, Some(0), "{said}");
+}
+
 /// Bug: a verdict of corruption named no next step.
 #[test]
 fn a_check_that_finds_corruption_names_the_next_step() {

@@ -18,8 +18,9 @@ use crate::live_device::LiveDevice;
 pub enum AuditVerdict {
     /// The image was closed by its last session, is undamaged and is consistent.
     Clean,
-    /// The image is consistent after the recovery and repair that opening does. The last session did not close it, or
-    /// metadata is damaged in one of its two copies.
+    /// The image is consistent after the recovery that opening does. The last session did not close it, or metadata is
+    /// damaged in one of its two copies. Opening rewrites the damaged copies that it reads, a repair
+    /// ([`repair`](super::repair())) all of them.
     Unclean,
     /// Data or metadata of the image is damaged beyond repair, or inconsistent.
     Corrupt,

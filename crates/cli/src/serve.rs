@@ -229,8 +229,7 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
         } else {
             open_image(files, &image.directory, args)?
         };
-        let how = if is_read_only { "; served for reading" } else { "" };
-        info!("{}{how}", opening_report(&image.directory, &opened));
+        info!("{}", opening_report(&image.directory, &opened, is_read_only));
         Ok(named_device(&image.name, start_device_of_image(opened, args)?))
     };
     let devices: Vec<_> = locked
@@ -419,9 +418,9 @@ fn named_device(name: &str, device: FlashDevice) -> NamedDevice<FlashDevice> {
     NamedDevice { name: name.to_owned(), description, device }
 }
 
-/// Returns the log line about what opening an image found: how its last session ended, repairs, and logical pages with
-/// data.
-fn opening_report(directory: &Path, image: &Image) -> String {
+/// Returns the log line about what opening an image found: how its last session ended, damaged metadata, and logical
+/// pages with data. If the image is served read-only, opening has changed no file.
+fn opening_report(directory: &Path, image: &Image, is_read_only: bool) -> String {
     let durability = image.durability.name();
     let OpenReport {
         was_shut_down_uncleanly: was_unclean,
@@ -446,14 +445,19 @@ fn opening_report(directory: &Path, image: &Image) -> String {
         ),
     };
     // After an unclean session the mirror may lag without damage.
+    let done = if is_read_only { "read" } else { "repaired" };
     let repairs = if was_unclean || repaired == 0 {
         String::new()
     } else {
-        format!("; damaged metadata records that were repaired from their second copies: {repaired}")
+        format!("; damaged metadata records that were {done} from their second copies: {repaired}")
+    };
+    let service = if is_read_only {
+        "served for reading".to_owned()
+    } else {
+        format!("survives the end of the {durability}")
     };
     format!(
-        "{}: {end}{repairs}; {mapped_pages} logical pages hold data, {unsafe_shutdowns} unsafe shutdowns; survives \
-         the end of the {durability}",
+        "{}: {end}{repairs}; {mapped_pages} logical pages hold data, {unsafe_shutdowns} unsafe shutdowns; {service}",
         directory.display()
     )
 }

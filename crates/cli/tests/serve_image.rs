@@ -633,6 +633,27 @@ fn a_check_names_the_command_that_repairs_metadata_with_one_intact_copy() {
     assert_eq!(status, Some(0), "{said}");
 }
 
+/// Bug: a server that changes no file logged a repair, and a durability that its session does not have.
+#[test]
+fn a_read_only_server_logs_no_repair_and_no_durability() {
+    let bench = ServedImage::new(&[]);
+    let mut mirror = std::fs::read(bench.file("image/mirror")).unwrap();
+    mirror[20] ^= 1;
+    std::fs::write(bench.file("image/mirror"), &mirror).unwrap();
+    let mut command = bench.serve_command();
+    command.arg("--read-only");
+    let output = end_server(bench.start_server(command), "-TERM");
+    let said = text(&output.stderr);
+    assert!(
+        said.contains(
+            "it was closed; damaged metadata records that were read from their second copies: 1; 0 logical pages hold \
+             data, 0 unsafe shutdowns; served for reading\n"
+        ),
+        "{said}"
+    );
+    assert!(std::fs::read(bench.file("image/mirror")).unwrap() == mirror);
+}
+
 /// Bug: a verdict of corruption named no next step.
 #[test]
 fn a_check_that_finds_corruption_names_the_next_step() {

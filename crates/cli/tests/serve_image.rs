@@ -654,6 +654,20 @@ fn a_read_only_server_logs_no_repair_and_no_durability() {
     assert!(std::fs::read(bench.file("image/mirror")).unwrap() == mirror);
 }
 
+/// Bug: the exit status was that of a failure of the system.
+#[test]
+fn a_setting_that_the_engine_refuses_is_a_wrong_option_of_create_and_copy() {
+    let bench = ServedImage::new(&[]);
+    let design = ["--design", "wearwell", "--set", "device.spare_bytes=0"];
+    for command in [&["create", "new", "--size", "4MiB"][..], &["copy", "image", "new"]] {
+        let mut wearwell = Command::new(WEARWELL);
+        let output = wearwell.args(command).args(design).current_dir(bench.0.path()).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("device.spare_bytes is 0"), "{said}");
+        assert!(!bench.file("new").exists());
+    }
+}
+
 /// Bug: a verdict of corruption named no next step.
 #[test]
 fn a_check_that_finds_corruption_names_the_next_step() {

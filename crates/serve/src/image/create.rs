@@ -38,8 +38,8 @@ impl ImageSpecification {
     /// another image are not accepted.
     ///
     /// # Errors
-    /// [`ImageError::Config`], also for a design that cannot run without a battery; [`ImageError::Device`] for a design
-    /// that does not fit on the flash.
+    /// [`ImageError::Config`], also for a design that cannot run without a battery; [`ImageError::InvalidSetting`] for a
+    /// design that does not fit on the flash or that the engine refuses.
     pub fn build_image_header(&self, salt: u64) -> Result<ImageHeader, ImageError> {
         let mut config = self.config.clone();
         let resolved = make_config_explicit(&mut config, self.size_bytes)?;
@@ -63,7 +63,8 @@ impl ImageSpecification {
         // The device is built once in RAM, so that a design that does not fit is refused before files are created.
         let trial = SimNand::new(geometry, RetainedPageFields::default()).with_nvram(nvram_bytes);
         let options = DeviceOptions { buffer: config.configured_write_buffer() };
-        LiveDevice::new(trial, image_header.logical_pages, &parts, options)?;
+        LiveDevice::new(trial, image_header.logical_pages, &parts, options)
+            .map_err(|error| ImageError::InvalidSetting(error.to_string()))?;
         Ok(image_header)
     }
 }

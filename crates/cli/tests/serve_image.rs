@@ -668,6 +668,23 @@ fn a_setting_that_the_engine_refuses_is_a_wrong_option_of_create_and_copy() {
     }
 }
 
+/// Bug: the shell that ran the command was left in the removed directory of the smaller image.
+#[test]
+fn a_resize_in_the_directory_of_the_image_is_refused() {
+    let bench = ServedImage::new(&[]);
+    let resize = |directory: &str| {
+        let mut command = Command::new(WEARWELL);
+        command.args(["resize", directory, "--size", "32MiB"]).current_dir(bench.file("image"));
+        let output = command.output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    for directory in [".", "../image"] {
+        let (status, said) = resize(directory);
+        assert!(status == Some(2) && said.contains("contains the working directory"), "{said}");
+    }
+    assert_eq!(bench.check().0, Some(0));
+}
+
 /// Bug: a verdict of corruption named no next step.
 #[test]
 fn a_check_that_finds_corruption_names_the_next_step() {

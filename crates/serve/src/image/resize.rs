@@ -35,7 +35,7 @@ use super::image_file::ImageFile;
 ///
 /// # Errors
 /// As [`Image::open`](super::Image::open) and [`create`](super::create()); a size that is smaller; lost pages; a file
-/// system that cannot exchange two directories. After these errors the image is unchanged. The image is already larger
+/// system that cannot exchange two directories; the working directory is in the directory of the image. After these errors the image is unchanged. The image is already larger
 /// if one of the last steps fails: the sync of the parent directory, or the move of a foreign file from the old
 /// directory.
 pub fn resize(
@@ -46,6 +46,7 @@ pub fn resize(
     // A link to the directory stays a link.
     let directory = fs::canonicalize(directory)
         .map_err(|_| ImageError::NoImage { path: directory.display().to_string() })?;
+    refuse_working_directory(&directory)?;
     // This lock is held until the old image is removed.
     let mut original = Image::open_copy_on_write(OpenImageFiles::open(&directory, ImageAccess::ReadWrite)?)?;
     if original.device.capacity_bytes() == size_bytes {
@@ -65,6 +66,19 @@ pub fn resize(
     // The hidden name is that of the image of before now. It stays if the exchange may be undone by a crash.
     remove_replaced_image(&directory, &larger)?;
     Ok(Some(report))
+}
+
+/// Refuses an image whose directory contains the working directory of this process: the directory is replaced, and the
+/// shell that runs the command would be left in the one that is removed.
+fn refuse_working_directory(directory: &Path) -> Result<(), ImageError> {
+    if std::env::current_dir().is_ok_and(|working_directory| working_directory.starts_with(directory)) {
+        return Err(ImageError::InvalidSetting(
+            "the directory of the image contains the working directory, and is replaced by that of the larger image: \
+             run the command in another directory, such as the parent"
+                .into(),
+        ));
+    }
+    Ok(())
 }
 
 /// Removes what an interrupted resizing of the image in `directory` left behind, as far as that is possible. The caller

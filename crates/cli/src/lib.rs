@@ -24,6 +24,7 @@ mod serve;
 mod suggested_names;
 mod sweep;
 mod systemd;
+mod termination_signals;
 mod top;
 mod trace;
 mod watch;

@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use wearwell_replay::replay::{Progress, RunPhase};
 
 use crate::output::print_message;
+use crate::termination_signals;
 
 /// Time between two lines of progress when standard error is no terminal.
 const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -38,8 +39,8 @@ impl ProgressReporter {
     pub(crate) fn new(quiet: bool) -> Self {
         let is_interrupted = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_interrupted);
-        // If a handler is already set, setting another fails, and ctrl-C simply ends the process.
-        let _ = ctrlc::set_handler(move || {
+        // If the handler cannot be installed, ctrl-C simply ends the process.
+        let _ = termination_signals::handle(move || {
             // The second ctrl-C ends the process at once, without waiting for the run to notice the first.
             if flag.swap(true, Ordering::Relaxed) {
                 std::process::exit(130);

@@ -23,9 +23,9 @@ use crate::image::image_failure;
 use crate::output::{OutputDestination, OverwriteRule};
 use crate::run::{read_config, refuse_settings_ignored_by_design};
 use crate::systemd::{self, SocketProtocol};
-use crate::{Failure, Outcome, log};
+use crate::{Failure, Outcome, log, termination_signals};
 
-/// Channel that receives a message when Ctrl-C or SIGTERM asks the server to end.
+/// Channel that receives a message when a signal (Ctrl-C, SIGTERM or SIGHUP) asks the server to end.
 type TerminationSignals = mpsc::Receiver<()>;
 
 /// Interval at which the server checks whether the device of each export has failed.
@@ -607,13 +607,13 @@ fn percent_encoded(bytes: &[u8], kept: &[u8]) -> String {
     text
 }
 
-/// Handles Ctrl-C and SIGTERM: the first signal is sent to the returned channel, and one that comes later than
-/// [`REPEATED_SIGNAL_WINDOW`] after it ends the process at once.
+/// Handles the [termination signals](termination_signals): the first signal is sent to the returned channel, and one
+/// that comes later than [`REPEATED_SIGNAL_WINDOW`] after it ends the process at once.
 fn listen_for_signals() -> TerminationSignals {
     let (sender, signals) = mpsc::channel();
     let mut first_signal_time = None;
-    // An error means that there is a handler already, and there is none.
-    let _ = ctrlc::set_handler(move || {
+    // If the handler cannot be installed, a signal ends the process at once.
+    let _ = termination_signals::handle(move || {
         let first_signal_time = *first_signal_time.get_or_insert_with(|| {
             // The receiver exists as long as the server.
             let _ = sender.send(());

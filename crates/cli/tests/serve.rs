@@ -95,8 +95,8 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn sigint_and_sigterm_end_a_server_in_order_and_remove_its_sockets() {
-    for signal in ["-TERM", "-INT"] {
+fn sigint_sigterm_and_sighup_end_a_server_in_order_and_remove_its_sockets() {
+    for signal in ["-TERM", "-INT", "-HUP"] {
         let server = Server::start(&[]);
         let mut client = server.client();
         write_page(&mut client, 3, &[7; PAGE_BYTES]);
@@ -106,6 +106,23 @@ fn sigint_and_sigterm_end_a_server_in_order_and_remove_its_sockets() {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
         assert_eq!(client.read(&mut [0; 1]).unwrap(), 0, "the client is hung up on");
     }
+}
+
+/// Bug: the server replaced the ignored SIGHUP by a handler, so that it ended with its terminal although `nohup` had
+/// started it.
+#[test]
+fn a_server_that_is_started_with_sighup_ignored_survives_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("nbd");
+    let mut command = Command::new("bash");
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "bash", WEARWELL]);
+    command.args(["serve", "--memory", "--size", "16MiB", "--quiet", "--socket"]).arg(&socket);
+    let server = Server { child: command.spawn().unwrap(), folder };
+    wait_for_server(&socket);
+    assert!(Command::new("kill").args(["-HUP", &server.child.id().to_string()]).status().unwrap().success());
+    std::thread::sleep(Duration::from_millis(300));
+    write_page(&mut server.client(), 3, &[7; PAGE_BYTES]);
+    assert_eq!(server.end_with_signal("-TERM").0.status.code(), Some(0));
 }
 
 /// Regression: names and paths were printed as they are, so that no client could connect to the printed address.

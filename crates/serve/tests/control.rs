@@ -135,6 +135,9 @@ fn invalid_control_commands_are_refused_with_a_sentence_and_change_nothing() {
     control.send_line_that_must_be_refused("{\"command\": \"format\"}", "format");
     control.send_line_that_must_be_refused("{\"command\": \"remap\"}", "ranges");
     control.send_line_that_must_be_refused("{\"command\": \"stats\", \"verbose\": true}", "verbose");
+    // Bug: the copy was made in the working directory of the server.
+    let snapshot = "{\"command\": \"snapshot\", \"directory\": \"relative\"}";
+    control.send_line_that_must_be_refused(snapshot, "must have an absolute path");
     control.send_line_that_must_be_refused(&"[".repeat(100_000), "not a valid command");
     control.send_line_that_must_be_refused(&range(512, 0, PAGE_BYTES), "multiples of the page size");
     control.send_line_that_must_be_refused(&range(0, PAGE_BYTES, 100), "multiples of the page size");

@@ -188,6 +188,10 @@ fn control_commands_apply_to_the_export_that_they_name() {
             "the field `export` is 7: give the name of an export, a string",
         ),
         (r#"{"command": "sing", "export": "first"}"#, "unknown variant `sing`"),
+        // Bug: a line that is no command was answered that it must name an export.
+        ("", "the line is not a valid command"),
+        ("[]", "the line is not a valid command"),
+        ("{}", "the line is not a valid command"),
     ] {
         let reply = drives.ask(line);
         assert_eq!(reply["ok"], false, "{line}");

@@ -1,6 +1,6 @@
 //! Commands of the control socket: one JSON line is parsed and executed, and one JSON line is returned.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use crate::device_error::DeviceError;
 /// A command of the control socket, as parsed from its JSON line.
 #[derive(Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
-enum Command {
+pub(super) enum Command {
     /// Maps target ranges of the device to the contents of source ranges, without a transfer of data.
     Remap {
         /// Pairs of target and source ranges, remapped in this order.
@@ -40,7 +40,7 @@ enum Command {
     Exports {},
     /// Copies the image of the device, in its present state, to a directory.
     Snapshot {
-        /// Directory of the copy of the image, new or empty.
+        /// Absolute path of the directory of the copy of the image, which is new or empty.
         directory: PathBuf,
     },
 }
@@ -48,7 +48,7 @@ enum Command {
 /// A source range and a target range of equal length: a remap gives the target the content of the source.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RemapRange {
+pub(super) struct RemapRange {
     /// Byte offset on the device at which the target range begins.
     target: u64,
     /// Byte offset on the device at which the source range begins.
@@ -60,7 +60,7 @@ struct RemapRange {
 /// Mode of a remap: whether the source range keeps its content.
 #[derive(Deserialize, Clone, Copy, Default)]
 #[serde(rename_all = "kebab-case")]
-enum RemapCommandMode {
+pub(super) enum RemapCommandMode {
     /// Source and target hold the same content after the remap.
     #[default]
     Copy,
@@ -71,22 +71,41 @@ enum RemapCommandMode {
 /// Executes one line of the control protocol on a device and returns the answer: `{"ok": true, ...}` or `{"ok": false,
 /// "error": "..."}`.
 pub fn answer_control_line(line: &[u8], device: &mut FlashDevice) -> String {
-    let reply = match serde_json::from_slice(line) {
+    let reply = match parse_command(line) {
         Ok(command) => execute_command(command, device),
-        Err(error) => error_answer(&format!(
-            "the line is not a valid command: {error}; docs/serve-protocol.md describes the commands, such as \
-             {{\"command\": \"stats\"}}"
-        )),
+        Err(sentence) => error_answer(&sentence),
     };
     reply.to_string()
 }
 
+/// Parses a command line without the field `export`.
+///
+/// # Errors
+/// A sentence that states why the line is no command.
+fn parse_command(line: &[u8]) -> Result<Command, String> {
+    serde_json::from_slice(line).map_err(|error| {
+        format!(
+            "the line is not a valid command: {error}; docs/serve-protocol.md describes the commands, such as \
+             {{\"command\": \"stats\"}}"
+        )
+    })
+}
+
+/// Parses a command line. Returns the name in its field `export`, if it has one, and the command.
+///
+/// # Errors
+/// A sentence that states why the line is no command.
+pub(super) fn parse_export_and_command(line: &[u8]) -> Result<(Option<String>, Command), String> {
+    let (export, line) = remove_export_field(line)?;
+    Ok((export, parse_command(&line)?))
+}
+
 /// Executes a command of the control socket on a device and returns the answer.
-fn execute_command(command: Command, device: &mut FlashDevice) -> Value {
+pub(super) fn execute_command(command: Command, device: &mut FlashDevice) -> Value {
     match command {
         Command::Remap { ranges, mode, durable } => remap_ranges(device, &ranges, mode, durable),
         Command::Flush {} => answer_without_results(device.flush()),
-        Command::Snapshot { directory } => answer_without_results(device.snapshot(&directory)),
+        Command::Snapshot { directory } => answer_without_results(snapshot(device, &directory)),
         Command::Stats {} => success_answer(report::stats_answer(device)),
         Command::Health {} => success_answer(report::health_answer(device)),
         Command::Wa {} => success_answer(report::write_amplification_answer(device)),
@@ -98,12 +117,25 @@ fn execute_command(command: Command, device: &mut FlashDevice) -> Value {
     }
 }
 
+/// Copies the image of the device to a directory. A relative path is refused, because it would be in the working
+/// directory of the server, which the client does not know.
+fn snapshot(device: &mut FlashDevice, directory: &Path) -> Result<(), DeviceError> {
+    if directory.is_relative() {
+        return Err(DeviceError::Invalid(format!(
+            "the directory of a snapshot must have an absolute path, and `{}` is relative: name the whole path on the \
+             server machine, from `/` on",
+            directory.display()
+        )));
+    }
+    device.snapshot(directory)
+}
+
 /// Removes the field `export` from a command line. Returns its value and the line without it. A line that is no JSON
 /// object is returned unchanged; it is refused later.
 ///
 /// # Errors
 /// A sentence, if the field is no string.
-pub(super) fn remove_export_field(line: &[u8]) -> Result<(Option<String>, Vec<u8>), String> {
+fn remove_export_field(line: &[u8]) -> Result<(Option<String>, Vec<u8>), String> {
     let Ok(mut fields) = serde_json::from_slice::<Map<String, Value>>(line) else {
         return Ok((None, line.to_vec()));
     };
@@ -112,16 +144,6 @@ pub(super) fn remove_export_field(line: &[u8]) -> Result<(Option<String>, Vec<u8
         Some(Value::String(name)) => Ok((Some(name), Value::from(fields).to_string().into_bytes())),
         Some(other) => Err(format!("the field `export` is {other}: give the name of an export, a string")),
     }
-}
-
-/// Whether a command line is the command `exports`, which the server answers without a device.
-pub(super) fn is_exports_command(line: &[u8]) -> bool {
-    matches!(serde_json::from_slice(line), Ok(Command::Exports {}))
-}
-
-/// Whether a command line is the command `scrub`, which is executed in slices between requests of other clients.
-pub(super) fn is_scrub_command(line: &[u8]) -> bool {
-    matches!(serde_json::from_slice(line), Ok(Command::Scrub {}))
 }
 
 /// Executes a whole scrub (a read of all flash pages in use) without interruption, for callers that have the device to

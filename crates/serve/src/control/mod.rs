@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use commands::Command;
 pub use commands::answer_control_line;
 use serde_json::{Value, json};
 
@@ -81,8 +82,8 @@ impl Server<FlashDevice> {
 fn serve_control_client(socket: &Socket, served_exports: &[ServedExport<FlashDevice>]) -> io::Result<()> {
     let mut lines = LineSplitter { socket, buffered_bytes: Vec::new() };
     while let Some(line) = lines.next_line()? {
-        let answered = match commands::remove_export_field(&line) {
-            Ok((export, line)) => execute_control_line(export.as_deref(), line, served_exports),
+        let answered = match commands::parse_export_and_command(&line) {
+            Ok((export, command)) => execute_on_export(export.as_deref(), command, served_exports),
             Err(sentence) => Ok(commands::error_answer(&sentence).to_string()),
         };
         let Ok(mut reply) = answered else { return Ok(()) };
@@ -92,16 +93,16 @@ fn serve_control_client(socket: &Socket, served_exports: &[ServedExport<FlashDev
     Ok(())
 }
 
-/// Executes a command line on the device of the export that it names, and returns the answer.
+/// Executes a command on the device of the export that its line names, and returns the answer.
 ///
 /// # Errors
 /// [`DeviceStopped`] if the only device of the server has stopped.
-fn execute_control_line(
+fn execute_on_export(
     export: Option<&str>,
-    line: Vec<u8>,
+    command: Command,
     served_exports: &[ServedExport<FlashDevice>],
 ) -> Result<String, DeviceStopped> {
-    if commands::is_exports_command(&line) {
+    if matches!(command, Command::Exports {}) {
         return Ok(exports_answer(served_exports).to_string());
     }
     let served_export = match (export, served_exports) {
@@ -113,10 +114,13 @@ fn execute_control_line(
         return Ok(unknown_export_answer(export, served_exports).to_string());
     };
 
-    let answered = if commands::is_scrub_command(&line) {
+    let answered = if matches!(command, Command::Scrub {}) {
+        // A scrub is executed in slices between requests of other clients.
         run_scrub(&served_export.device_queue)
     } else {
-        served_export.device_queue.run_and_wait(move |device| answer_control_line(&line, device))
+        served_export
+            .device_queue
+            .run_and_wait(move |device| commands::execute_command(command, device).to_string())
     };
     match answered {
         Err(DeviceStopped) if served_exports.len() > 1 => Ok(commands::error_answer(&format!(

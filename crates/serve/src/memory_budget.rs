@@ -1,13 +1,13 @@
 //! Memory budget: the limit of the memory that the large requests of all connections of a server hold together.
 //!
 //! A connection may hold a small allowance freely. For more it first claims bytes of this budget, and waits until they
-//! are free: for a payload when its first part has arrived, for replies before they are made. So a thousand clients
-//! hold a thousand small allowances and one budget. A connection that holds a claim has to make progress: it is closed
+//! are free: for a payload when its first part has arrived, for replies before they are made. Claims are granted in the
+//! order in which they were made. So a thousand clients hold a thousand small allowances and one budget. A connection that holds a claim has to make progress: it is closed
 //! if the rest of its payload does not arrive within [`MEMORY_CLAIM_TIMEOUT`], or if its client falls behind in
 //! accepting replies ([`ReplyTimeAllowance`]).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Default of the memory budget, bytes: the most that the large requests of all connections may hold together.
@@ -28,36 +28,62 @@ const MEMORY_CLAIM_MIN_REPLY_BYTES_PER_SECOND: u64 = 128 << 10;
 pub(crate) struct MemoryBudget {
     /// Size of the budget, bytes.
     max_bytes: usize,
+    /// Bytes that are claimed at present, and the order of the claims.
+    state: Mutex<BudgetState>,
+    /// Wakes threads that wait for memory when a claim is released or granted.
+    change_signal: Condvar,
+}
+
+/// Bytes of the memory budget that are claimed at present, and the order of the claims.
+#[derive(Debug, Default)]
+struct BudgetState {
     /// Number of bytes that are claimed at present.
-    used_bytes: Mutex<usize>,
-    /// Wakes threads that wait for memory when a claim is released.
-    release_signal: Condvar,
+    used_bytes: usize,
+    /// Number of claims that were made so far; each claim has its position in this order as its number.
+    made_claim_count: u64,
+    /// Number of claims that were granted so far: the number of the claim that is granted next.
+    granted_claim_count: u64,
 }
 
 impl MemoryBudget {
     /// Makes a memory budget of `max_bytes` bytes, none of which are claimed.
     pub(crate) fn of(max_bytes: usize) -> Self {
-        Self { max_bytes, used_bytes: Mutex::new(0), release_signal: Condvar::new() }
+        Self { max_bytes, state: Mutex::default(), change_signal: Condvar::new() }
     }
 
-    /// Waits until `bytes` of the memory budget are free, and takes them. A claim larger than the whole budget is
-    /// granted when no other claim is held. `connection_memory_claim_count` counts the claims of the connection that
+    /// Waits until all earlier claims are granted and `bytes` of the memory budget are free, and takes them. So a large
+    /// claim is not overtaken by small ones. A claim larger than the whole budget is granted when no other claim is
+    /// held. A connection that holds a claim must make no other one. `connection_memory_claim_count` counts the claims of the connection that
     /// makes the claim.
     pub(crate) fn claim(
         self: &Arc<Self>,
         bytes: usize,
         connection_memory_claim_count: &Arc<HeldClaimCount>,
     ) -> MemoryClaim {
-        let used = self.used_bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_too_much = |used: &mut usize| *used > 0 && *used + bytes > self.max_bytes;
-        let waited = self.release_signal.wait_while(used, is_too_much);
-        *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
+        let mut state = self.lock_state();
+        let claim_number = state.made_claim_count;
+        state.made_claim_count += 1;
+        let has_to_wait = |state: &mut BudgetState| {
+            state.granted_claim_count != claim_number
+                || state.used_bytes > 0 && state.used_bytes + bytes > self.max_bytes
+        };
+        let waited = self.change_signal.wait_while(state, has_to_wait);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.used_bytes += bytes;
+        state.granted_claim_count += 1;
+        // The next claim may fit as well.
+        self.change_signal.notify_all();
         connection_memory_claim_count.0.fetch_add(1, Ordering::AcqRel);
         MemoryClaim {
             budget: Arc::clone(self),
             claimed_bytes: bytes,
             connection_memory_claim_count: Arc::clone(connection_memory_claim_count),
         }
+    }
+
+    /// Locks the state of the budget.
+    fn lock_state(&self) -> MutexGuard<'_, BudgetState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -85,8 +111,8 @@ pub(crate) struct MemoryClaim {
 
 impl Drop for MemoryClaim {
     fn drop(&mut self) {
-        *self.budget.used_bytes.lock().unwrap_or_else(PoisonError::into_inner) -= self.claimed_bytes;
-        self.budget.release_signal.notify_all();
+        self.budget.lock_state().used_bytes -= self.claimed_bytes;
+        self.budget.change_signal.notify_all();
         self.connection_memory_claim_count.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -156,8 +182,45 @@ mod tests {
         drop(first);
         drop(granted.recv().expect("there is room"));
         waiter.join().unwrap();
-        assert_eq!(*budget.used_bytes.lock().unwrap(), 0);
+        assert_eq!(budget.lock_state().used_bytes, 0);
         assert!(!connection_memory_claim_count.is_any_held());
+    }
+
+    /// Bug: whichever waiting thread woke first took the memory that became free, so that a large request could wait as
+    /// long as smaller ones arrived.
+    #[test]
+    fn memory_claims_are_granted_in_the_order_in_which_they_were_made() {
+        let budget = Arc::new(MemoryBudget::of(1000));
+        let [first, second] = [700, 300].map(|bytes| budget.claim(bytes, &Arc::default()));
+        let (sender, granted) = std::sync::mpsc::channel();
+        let waiters = [900, 100, 50].map(|bytes| {
+            let made_before = budget.lock_state().made_claim_count;
+            let (waiting, sender) = (Arc::clone(&budget), sender.clone());
+            let waiter = std::thread::spawn(move || {
+                let claim = waiting.claim(bytes, &Arc::default());
+                sender.send(bytes).unwrap();
+                claim
+            });
+            while budget.lock_state().made_claim_count == made_before {
+                std::thread::yield_now();
+            }
+            waiter
+        });
+        drop(second);
+        assert!(
+            granted.recv_timeout(Duration::from_millis(50)).is_err(),
+            "the first claim that waits is too large"
+        );
+        drop(first);
+        let mut granted_bytes = [0; 2].map(|_| granted.recv().unwrap());
+        granted_bytes.sort_unstable();
+        assert_eq!(granted_bytes, [100, 900]);
+        let [large, small, smaller] = waiters;
+        assert!(granted.recv_timeout(Duration::from_millis(50)).is_err(), "the budget is used up");
+        drop(large.join().unwrap());
+        assert_eq!(granted.recv(), Ok(50));
+        drop((small.join().unwrap(), smaller.join().unwrap()));
+        assert_eq!(budget.lock_state().used_bytes, 0);
     }
 
     /// One second, the interval at which a test's client accepts bytes.

@@ -1691,14 +1691,24 @@ class TrafficFigures(Section):
     other_sizes: SizeShare | None
     """Read and write requests of all sizes that `sizes` does not list: their mean size and their total share;
     null if there are none."""
+    pages_remapped: int
+    """Number of pages (4 KiB) that remaps give a content, counted once per remap."""
+    pages_trimmed: int
+    """Number of whole pages (4 KiB) that trims deallocate, counted once per trim."""
     pages_written: int
     """Number of pages (4 KiB) that writes touch, counted once per write."""
+    pages_zeroed: int
+    """Number of whole pages (4 KiB) that requests fill with zeroes, counted once per request."""
     partial_share: float
     """Share of the read and write requests that cover only a part of a page: they start or end inside it."""
+    phase_markers: int
+    """Number of phase markers of a host model, which are no requests to the drive."""
     read_mean_bytes: float
     """Mean size of a read request, bytes."""
     read_share: float
     """Share of reads among all read and write requests."""
+    remaps: int
+    """Number of remap requests, which give pages the contents of other pages."""
     requests: int
     """Number of requests of all kinds."""
     sequential_read_share: float
@@ -1715,6 +1725,8 @@ class TrafficFigures(Section):
     """Mean size of a write request, bytes."""
     written_pages: int
     """Number of distinct pages written."""
+    zeroes: int
+    """Number of requests that write zeroes."""
 
 
 class Profile(Section):

@@ -236,13 +236,12 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
 /// session that did not close the image, second copies may only be older, and opening recovers the image.
 fn next_step_after_check(report: &AuditReport, directory: &Path) -> Option<String> {
     match report.verdict {
-        AuditVerdict::Clean => None,
         AuditVerdict::Unclean if report.was_closed_cleanly => Some(format!(
             "next: `wearwell repair {} --in-place` rewrites the damaged copies; opening the image rewrites only those \
              that it reads",
             directory.display()
         )),
-        AuditVerdict::Unclean => None,
+        AuditVerdict::Clean | AuditVerdict::Unclean => None,
         AuditVerdict::Corrupt => Some(next_step_for_corrupt_image(report, directory)),
     }
 }

@@ -611,7 +611,7 @@ fn a_failed_run_of_a_comparison_leaves_the_other_runs_in_the_result() {
         let comparison = ["compare", "--workload", load, "--designs", designs, "--json", "-"];
         // Only geckoftl stores something in the spare area.
         let ended = wearwell(&[&comparison[..], &["--set", "device.spare_bytes=0"]].concat());
-        assert_eq!(ended.status.code(), Some(EXIT_RUN_FAILED), "{}", stderr(&ended));
+        assert_eq!(ended.status.code(), Some(EXIT_USAGE_ERROR), "{}", stderr(&ended));
         assert!(stderr(&ended).contains("device.spare_bytes is 0"), "{}", stderr(&ended));
         let result: Value = serde_json::from_str(&stdout(&ended)).unwrap();
         let finished: Vec<&Value> =

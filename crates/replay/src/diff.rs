@@ -256,7 +256,7 @@ impl RunPair {
             rows.push(vec![format!("{head}:")]);
             rows.extend(differences.iter().filter_map(Difference::table_row));
         }
-        let lines: String = self.lines_below_table().iter().map(|line| format!("{line}\n")).collect();
+        let lines = self.lines_below_table().iter().fold(String::new(), |text, line| text + line + "\n");
         let gap = if lines.is_empty() { "" } else { "\n" };
         format!("{}\n{}{lines}{gap}", self.title, aligned_text(&rows))
     }
@@ -359,7 +359,7 @@ fn is_figure_of_overloaded_run(field: &str, fields: &BTreeMap<String, Value>) ->
         let Some(prefix) = field.find(name).map(|at| &field[..at]) else { return false };
         let is_whole_name = prefix.is_empty() || prefix.ends_with('.');
         let overloaded = fields.get(&format!("{prefix}service.is_overloaded"));
-        is_whole_name && !field.ends_with(".count") && overloaded == Some(&Value::Bool(true))
+        is_whole_name && field.rsplit('.').next() != Some("count") && overloaded == Some(&Value::Bool(true))
     })
 }
 
@@ -390,7 +390,7 @@ fn cell_text_of_value(value: Option<&Value>) -> String {
 /// cell, or not all entries are texts.
 fn short_list_text(entries: &[Value]) -> Option<String> {
     let texts: Vec<&str> = entries.iter().map(Value::as_str).collect::<Option<_>>()?;
-    let text = if texts.is_empty() { "none".to_owned() } else { texts.join(", ") };
+    let text = texts.join(", ");
     (text.chars().count() <= MAX_CELL_CHARS).then_some(text)
 }
 
@@ -584,7 +584,7 @@ mod tests {
         assert!(turned.contains("notes: the same texts in another order"), "{turned}");
         let short = table(&[], &["dedup", "delta"]);
         assert!(
-            short.lines().any(|line| line.split_whitespace().eq(["notes", "none", "dedup,", "delta"])),
+            short.lines().any(|line| line.split_whitespace().eq(["notes", "-", "dedup,", "delta"])),
             "{short}"
         );
     }

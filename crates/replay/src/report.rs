@@ -1093,7 +1093,7 @@ pub(crate) fn note_lines(labelled: &[(String, &RunRecord)]) -> String {
     notes.extend(
         rejected.iter().filter(|&&lines| lines > 0).map(|lines| format!("bad lines skipped: {lines}")),
     );
-    notes.iter().map(|note| format!("note: {note}\n")).collect()
+    notes.iter().fold(String::new(), |text, note| text + "note: " + note + "\n")
 }
 
 /// Returns the line that says why a run called `label` ended early; empty if the run is whole.

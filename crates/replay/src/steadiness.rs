@@ -258,7 +258,7 @@ mod tests {
             sentence(0.45, 0.6, 7),
             format!("{start}write amplification moved by 45.0 % (limit 5 %), slope +60.0 % (limit 2 %)")
         );
-        assert!(sentence(0.0, 0.0, 7).starts_with(&format!("{start}a window")));
+        assert!(sentence(0.0, 0.0, 7).starts_with(&format!("{start}a tenth of the run has")));
         assert_eq!(sentence(0.0, 0.0, 0), "not steady: 0.000 drive writes, 0 blocks erased");
     }
 

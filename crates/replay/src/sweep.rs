@@ -342,7 +342,9 @@ impl SweepResults {
     pub(crate) fn lines_below_tables(&self) -> String {
         let mut labelled = labelled_runs(&self.comparison.runs);
         if self.runs_by_input().count() > 1 {
-            labelled.iter_mut().for_each(|(label, run)| *label = format!("{label} on {}", run.trace.path));
+            for (label, run) in &mut labelled {
+                *label = format!("{label} on {}", run.trace.path);
+            }
         }
         let explanation =
             self.runs_by_input().map(other_part_ratio_explanation).find(|line| !line.is_empty());

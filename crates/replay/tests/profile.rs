@@ -201,9 +201,7 @@ fn the_content_option_of_a_profile_generates_the_measured_mean_size() {
     for model in ["compress=1", "compress=0.9", "compress=0.2,compress_sigma=0.3", "compress=0.4"] {
         let profile_of = |content: &str| {
             let requests = requests_of(&format!("uniform:pages=4000,requests=20000,write=1.0+{content}"));
-            let mut profiler = Profiler::new(1);
-            requests.iter().for_each(|request| profiler.add_request(request));
-            profiler.to_profile(String::new())
+            profile_of_requests(&requests)
         };
         let mean = |profile: &Profile| profile.content.as_ref().unwrap().compressed.as_ref().unwrap().mean;
         let first = profile_of(&format!("unique:{model}"));
@@ -216,7 +214,9 @@ fn the_content_option_of_a_profile_generates_the_measured_mean_size() {
 /// Returns the profile of these requests.
 fn profile_of_requests(requests: &[Request]) -> Profile {
     let mut profiler = Profiler::new(1);
-    requests.iter().for_each(|request| profiler.add_request(request));
+    for request in requests {
+        profiler.add_request(request);
+    }
     profiler.to_profile(String::new())
 }
 

@@ -550,7 +550,7 @@ fn a_sweep_of_page_sizes_shows_write_amplification_in_bytes_and_in_pages() {
 #[test]
 fn a_sweep_prints_the_notes_on_its_runs_once() {
     let spec = "uniform:pages=4000,requests=3000+dup:share=0.3";
-    let run = run_on_small_device(&["precondition.mode=fill"], spec, "page-map");
+    let run = run_on_small_device(&["precondition.mode=fill"], spec, "recyclable");
     let table = sweep_table_of(&[&run, &run]);
     assert_eq!(table.matches("\nnote: ").count(), run.notes.len(), "{table}");
     assert!(table.contains("content is synthetic"), "{table}");

@@ -528,9 +528,13 @@ impl Clients {
 /// waits until the connections have ended, at most for its time.
 fn end_connections(clients_of_listeners: &[Arc<Clients>], steps: [(Shutdown, Duration); 2]) {
     for (how, allowance) in steps {
-        clients_of_listeners.iter().for_each(|clients| clients.shut_down_all(how));
+        for clients in clients_of_listeners {
+            clients.shut_down_all(how);
+        }
         let deadline = Instant::now() + allowance;
-        clients_of_listeners.iter().for_each(|clients| clients.wait_until_none_is_left(deadline));
+        for clients in clients_of_listeners {
+            clients.wait_until_none_is_left(deadline);
+        }
     }
 }
 

@@ -574,18 +574,37 @@ fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
     );
 }
 
-/// Bug: if the first record of a journal area was damaged in both copies, the area counted as empty. The image was
-/// opened, and the changes of NVRAM in the area's later records were lost without a message.
+/// Bug: if the first record of the second journal area was damaged in both copies while the journal was in generation
+/// 1, the area counted as unused. If it held only trims, the image was opened, and pages had their old contents again.
 #[test]
-fn an_image_without_the_first_record_of_the_present_journal_area_is_refused() {
-    let mut work = image_after_session("remap", PROCESS_DURABILITY, SessionEnd::Killed);
-    let ends = journal_record_boundaries(&work);
+fn an_image_without_the_first_record_of_the_second_journal_area_is_refused() {
+    let mut files = MemoryFiles::default();
+    let image_header = specification("remap", 1024).build_image_header(7).expect("the device fits");
+    create_on(&mut files, &image_header).expect("memory takes everything");
+    let layout = Layout::new(&image_header);
+    let area_bytes = layout.journal_area_bytes();
+    let mut image = Image::open_on(files, PROCESS_DURABILITY).expect("a new image");
+    let mut script = RandomHostOperations::new(17, 200);
+    let used_bytes_of_area = |image: &Image, number: u64| {
+        let files = medium_of(&image.device).backing();
+        let ends = journal_area_boundaries(&layout, files.bytes(ImageFile::Journal), number).1;
+        ends[ends.len() - 1] - ends[0]
+    };
+    while used_bytes_of_area(&image, 0) < area_bytes * 9 / 10 {
+        perform(&mut image.device, script.draw()).expect("there is room");
+        execute_deferred_writes(&mut image.device);
+    }
+    for page in 0..200 {
+        perform(&mut image.device, Op::Trim(page, 1)).expect("the page exists");
+        execute_deferred_writes(&mut image.device);
+    }
+    let mut files = files_of(image);
+    let (_, ends) = journal_area_boundaries(&layout, files.bytes(ImageFile::Journal), 1);
     assert!(ends.len() > 3, "the area has several records");
     let at = ends[0] + 24;
-    work.files.bytes_mut(ImageFile::Journal)[at as usize] ^= 1;
-    let copy = work.layout.mirror_offset(ImageFile::Journal, at);
-    work.files.bytes_mut(ImageFile::Mirror)[copy as usize] ^= 1;
-    let refused = Image::open_on(work.files, PROCESS_DURABILITY).map(drop);
+    files.bytes_mut(ImageFile::Journal)[at as usize] ^= 1;
+    files.bytes_mut(ImageFile::Mirror)[layout.mirror_offset(ImageFile::Journal, at) as usize] ^= 1;
+    let refused = Image::open_on(files, PROCESS_DURABILITY).map(drop);
     let sentence = refused.expect_err("records are missing").to_string();
     assert!(sentence.contains("because later records exist, but it is missing in both"), "{sentence}");
 }
@@ -599,21 +618,25 @@ fn refusal_of_superblock(files: MemoryFiles) -> String {
 /// the last record.
 fn journal_record_boundaries(image_after_work: &ImageAfterWork) -> Vec<u64> {
     let (layout, journal) = (&image_after_work.layout, image_after_work.files.bytes(ImageFile::Journal));
-    let area = |number: u64| {
-        let mut at = number * layout.journal_area_bytes();
-        let mut ends = vec![at];
-        let mut found: Vec<JournalRecord> = Vec::new();
-        while let Some(record) = JournalRecord::decode(layout, at, &journal[at as usize..]) {
-            if found.last().is_some_and(|last| last.journal_generation != record.journal_generation) {
-                break;
-            }
-            at += record.encode(layout, at).len() as u64;
-            ends.push(at);
-            found.push(record);
-        }
-        (found.last().map_or(0, |record| record.record_number), ends)
-    };
+    let area = |number: u64| journal_area_boundaries(layout, journal, number);
     area(0).max(area(1)).1
+}
+
+/// Returns the number of the last journal record in area number `number`, the byte offsets at which its records begin,
+/// and the end offset of the last record.
+fn journal_area_boundaries(layout: &Layout, journal: &[u8], number: u64) -> (u64, Vec<u64>) {
+    let mut at = number * layout.journal_area_bytes();
+    let mut ends = vec![at];
+    let mut found: Vec<JournalRecord> = Vec::new();
+    while let Some(record) = JournalRecord::decode(layout, at, &journal[at as usize..]) {
+        if found.last().is_some_and(|last| last.journal_generation != record.journal_generation) {
+            break;
+        }
+        at += record.encode(layout, at).len() as u64;
+        ends.push(at);
+        found.push(record);
+    }
+    (found.last().map_or(0, |record| record.record_number), ends)
 }
 
 /// Regression: with forged words of NVRAM under valid checksums, recovery panicked ("the bind of page 42 to 109 was

@@ -437,7 +437,7 @@ fn an_engine_panic_ends_the_connection_of_a_client_with_the_most_bytes_in_flight
     let mut server = Server::start(device, "drive", "");
     server.listen_for_nbd_clients(&ListenAddress::Unix(path.clone())).unwrap();
     let mut client = Client::connect(&path).negotiated();
-    client.request(NBD_CMD_WRITE, 0, 0, 64 << 10, &[0; 64 << 10]);
+    client.request(NBD_CMD_WRITE, 0, 0, 64 << 10, &vec![0; 64 << 10]);
     for _ in 0..10 {
         client.request(NBD_CMD_READ, 0, 0, DEVICE_BYTES as u32, &[]);
     }

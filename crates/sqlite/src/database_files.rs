@@ -550,6 +550,7 @@ mod tests {
     use wearwell_serve::DeviceError;
 
     use super::*;
+    use crate::directory::EXTENTS_MAX;
     use crate::open_drive::open_drive;
     use crate::options::Options;
 
@@ -747,7 +748,8 @@ mod tests {
 
     /// Returns how many extents can be assigned to files.
     fn free_extent_count(files: &DatabaseFiles) -> usize {
-        (0..).take_while(|&count| files.directory.require_free_extents(count + 1).is_ok()).count()
+        let counts = 0..EXTENTS_MAX as usize;
+        counts.take_while(|&count| files.directory.require_free_extents(count + 1).is_ok()).count()
     }
 
     /// Bug: the journal was deleted in memory only. A repeated deletion reported that there is no journal, and after

@@ -120,13 +120,13 @@ mod tests {
         // Writes of two, four and two pages fill two chunks of four.
         let mut times = times_of(&[(2, 0, 2), (6, 4, 2), (8, 8, 0)]);
         times.add_waiting_write_latencies(&[completion(0, 1), completion(1, 700), completion(2, 900)]);
-        assert_eq!(times.total_chunk_program_wait_ns, 1e3 * (700.0 + 900.0));
+        assert_eq!(times.total_chunk_program_wait_ns.to_bits(), 1_600_000.0_f64.to_bits());
     }
 
     #[test]
     fn a_trim_of_the_last_buffered_page_completes_no_chunk() {
         let mut times = times_of(&[(1, 0, 1), (1, 0, 0), (2, 0, 1), (5, 4, 0)]);
         times.add_waiting_write_latencies(&[completion(1, 50), completion(3, 900)]);
-        assert_eq!(times.total_chunk_program_wait_ns, 1e3 * 900.0);
+        assert_eq!(times.total_chunk_program_wait_ns.to_bits(), 900_000.0_f64.to_bits());
     }
 }

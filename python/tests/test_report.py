@@ -286,7 +286,9 @@ def test_hostile_names_are_shown_as_they_are(browser: Browser, command: Command,
 
 def test_hundreds_of_runs_have_a_page(browser: Browser, tmp_path: Path) -> None:
     record = ww.replay(ww.Trace.workload("zipf:pages=2000,requests=4000")).to_dict()
-    records = [json.dumps({**record, "write_amplification": 2.0 + k % 7}) for k in range(300)]
+    # Lines of different heights: lines that lie on each other hide each other.
+    heights = [{"bytes": {**record["bytes"], "write_amplification": 2.0 + k % 7}} for k in range(300)]
+    records = [json.dumps({**record, **height}) for height in heights]
     runs = [
         (f"gc.policy=policy-{k % 7} device.over_provisioning=0.{10 + k % 50}", records[k]) for k in range(300)
     ]

@@ -33,11 +33,14 @@ use wearwell::address::RemapMode;
 use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell_trace::{Op, PAGE_BYTES, Request};
 
+use crate::bisection::bisect;
 use crate::workload::draw::{EventProbability, Zipf};
 use crate::workload::spec_grammar::{SpecError, SpecGrammar, SpecKey, SpecKind, SpecOptions};
 
 /// The fraction of the golden ratio times 2^64: multiplication by it spreads successive numbers over 64 bits.
 const GOLDEN_RATIO_64: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Number of halvings with which quantiles and means of the size distributions are solved for.
+const BISECTION_STEPS: u32 = 48;
 /// Number of upper bits of a fingerprint that select the compressed size of the content.
 const SIZE_CLASS_BITS: u32 = 12;
 /// Number of low bits of a generated fingerprint. They hold the number of the content, scrambled by a one-to-one
@@ -194,13 +197,16 @@ impl SizeRatioDistribution {
         let greatest = Self { mean: 1.0, sigma };
         // At both ends of the range, a smaller deviation brings the mean of the clipped sizes to the end itself.
         if least.clipped_mean() > target {
-            let sigma = bisect(0.0, sigma, |sigma| Self { sigma, ..least }.clipped_mean() < target);
+            let sigma =
+                bisect(0.0, sigma, BISECTION_STEPS, |sigma| Self { sigma, ..least }.clipped_mean() < target);
             Self { sigma, ..least }
         } else if greatest.clipped_mean() < target {
-            let sigma = bisect(0.0, sigma, |sigma| Self { sigma, ..greatest }.clipped_mean() > target);
+            let sigma = bisect(0.0, sigma, BISECTION_STEPS, |sigma| {
+                Self { sigma, ..greatest }.clipped_mean() > target
+            });
             Self { sigma, ..greatest }
         } else {
-            let mean = bisect(MIN, 1.0, |mean| Self { mean, sigma }.clipped_mean() < target);
+            let mean = bisect(MIN, 1.0, BISECTION_STEPS, |mean| Self { mean, sigma }.clipped_mean() < target);
             Self { mean, sigma }
         }
     }
@@ -728,25 +734,12 @@ fn size_bytes_at_deviations(ratio: SizeRatioDistribution, deviations: f64) -> u1
 /// Returns the `z` below which a standard normal variate lies with probability `p`. Computes `z` by bisection, since
 /// the function is called only 4096 times.
 fn normal_quantile(p: f64) -> f64 {
-    bisect(-10.0, 10.0, |z| normal_probability_below(z) < p)
+    bisect(-10.0, 10.0, BISECTION_STEPS, |z| normal_probability_below(z) < p)
 }
 
 /// Returns the probability that a standard normal variate is less than `z`.
 fn normal_probability_below(z: f64) -> f64 {
     libm::erfc(-z / std::f64::consts::SQRT_2) / 2.0
-}
-
-/// Returns the number between `low` and `high` up to which `is_below` is true.
-fn bisect(mut low: f64, mut high: f64, is_below: impl Fn(f64) -> bool) -> f64 {
-    for _ in 0..48 {
-        let middle = f64::midpoint(low, high);
-        if is_below(middle) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    f64::midpoint(low, high)
 }
 
 /// Number of pages in an extent of [`NumbersByPage`], the unit in which its memory is allocated.

@@ -5,6 +5,7 @@
 
 pub mod ablate;
 pub mod atomic_file;
+mod bisection;
 pub mod code_digest;
 pub mod content_model;
 pub mod data_table;

@@ -12,6 +12,8 @@
 
 use std::f64::consts::E;
 
+use crate::bisection::bisect;
+
 /// Days in a year, as endurance ratings count them.
 pub const DAYS_PER_YEAR: f64 = 365.0;
 
@@ -185,7 +187,7 @@ pub fn d_choices_write_amplification(u: f64, pages_per_block: usize, choices: u3
     assert!(pages_per_block > 0 && choices > 0, "a block has a page, and a draw has a choice");
     let b = pages_per_block as f64;
     let victim_valid =
-        root_by_bisection(0.0, b, |x| d_choices_mean_valid_pages(x, u, pages_per_block, choices) - u * b);
+        bisect(0.0, b, 60, |x| d_choices_mean_valid_pages(x, u, pages_per_block, choices) < u * b);
     b / (b - victim_valid)
 }
 
@@ -218,19 +220,6 @@ fn d_choices_upper_cumulative_share(above: f64, rate: f64, choices: u32) -> f64 
         }
     }
     s
-}
-
-/// Returns the root of an increasing function in `[low, high]`, by 60 bisections.
-fn root_by_bisection(mut low: f64, mut high: f64, increasing: impl Fn(f64) -> f64) -> f64 {
-    for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        if increasing(middle) < 0.0 {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    f64::midpoint(low, high)
 }
 
 /// Returns the erases per host page write in a steady state: write amplification divided by the pages per block,

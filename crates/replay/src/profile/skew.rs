@@ -5,6 +5,8 @@
 //! draws estimate without bias, whatever the order of the draws. For a zipf law over n items it is H(2 theta) /
 //! H(theta)^2, where H(t) is the sum of k^-t.
 
+use crate::bisection::bisect;
+
 /// Largest zipf exponent that workload generators accept.
 const ZIPF_THETA_MAX: f64 = 2.0;
 
@@ -24,16 +26,7 @@ pub(super) fn zipf_theta_of_growing_item_set(counts: &[u32], stages: &[(u64, f64
         return 0.0;
     }
     let coincide = pairs / (draws * (draws - 1.0));
-    let (mut low, mut high) = (0.0, ZIPF_THETA_MAX);
-    for _ in 0..40 {
-        let middle = f64::midpoint(low, high);
-        if coincidence_probability(middle, stages) < coincide {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    f64::midpoint(low, high)
+    bisect(0.0, ZIPF_THETA_MAX, 40, |theta| coincidence_probability(theta, stages) < coincide)
 }
 
 /// Returns the probability that two of the draws, chosen at random, hit the same item. The draws of each stage, given

@@ -5,7 +5,8 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use wearwell_config::{
-    Config, MAX_BLOCK_CHART_CELLS, Precondition, SettingIgnoredByDesigns, refuse_value_listed_twice,
+    Config, MAX_BLOCK_CHART_CELLS, Precondition, SettingIgnoredByDesigns, key_of_setting,
+    refuse_value_listed_twice,
 };
 use wearwell_replay::data_table::DataTable;
 use wearwell_replay::html_report::{self, HtmlReport};
@@ -16,7 +17,7 @@ use wearwell_replay::replay::{MAX_TRACED_OPS_AND_REQUESTS, Plan, ReplayError, Ru
 use wearwell_replay::report::Comparison;
 use wearwell_replay::result_folder::{ResultFolder, StorableResult};
 
-use crate::args::{CompareArgs, ConfigArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs, key_of_setting};
+use crate::args::{CompareArgs, ConfigArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs};
 use crate::data_output::TableOutput;
 use crate::input::TraceFile;
 use crate::jobs::run_concurrently;

@@ -14,7 +14,7 @@ use wearwell::mapping::DirectoryLocation;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::validity::ValidityStoreKind;
 
-use super::origin::values_by_key;
+use super::origin::{key_of_setting, values_by_key};
 use super::resolve::AUTO_SIZED_PRESET_NAME;
 use super::{
     Arrival, Config, ContentConfig, LifetimeConfig, LifetimeSchemes, Mode, Precondition, PreconditionConfig,
@@ -848,8 +848,7 @@ impl Config {
 
     /// Returns which of these settings (`section.key=value`) are ignored by runs of these designs.
     pub fn ignored_settings(&self, settings: &[String], designs: &[String]) -> Vec<SettingIgnoredByDesigns> {
-        let key_of = |setting: &String| setting.split('=').next().unwrap_or_default().trim().to_owned();
-        let mut keys: Vec<String> = settings.iter().map(key_of).collect();
+        let mut keys: Vec<&str> = settings.iter().map(|setting| key_of_setting(setting)).collect();
         keys.sort_unstable();
         keys.dedup();
         keys.iter().filter_map(|key| self.ignored_setting_of_key(key, designs)).collect()

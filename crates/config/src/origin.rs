@@ -112,9 +112,13 @@ impl Origins {
 
     /// Records that a value was set by the setting `setting` (`section.key=value`) and not by a file.
     pub(crate) fn record_setting_origin(&mut self, setting: &str) {
-        let key = setting.split('=').next().unwrap_or_default().trim();
-        self.0.insert(key.to_owned(), Origin::of_kind(SettingSource::Set));
+        self.0.insert(key_of_setting(setting).to_owned(), Origin::of_kind(SettingSource::Set));
     }
+}
+
+/// Returns the key (`section.key`) of a setting `section.key=value`.
+pub fn key_of_setting(setting: &str) -> &str {
+    setting.split('=').next().unwrap_or_default().trim()
 }
 
 /// Returns the values of a configuration by key (`section.key`), without absent ones.

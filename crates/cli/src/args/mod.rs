@@ -21,7 +21,6 @@ pub(crate) use self::configuration::ConfigArgs;
 pub(crate) use self::image::{CopyArgs, CreateArgs, RepairArgs};
 pub(crate) use self::input::{InputArgs, TraceCommand};
 pub(crate) use self::life::LifeArgs;
-pub(crate) use self::option_order::key_of_setting;
 pub(crate) use self::reproduce::ReproduceArgs;
 pub(crate) use self::results::{DiffArgs, ProfileArgs, ReportArgs, ResultArgs};
 pub(crate) use self::run::{AblateArgs, CompareArgs, ReplayArgs, RunArgs, SweepArgs};

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use wearwell_config::key_of_setting;
 
 /// Identifier of the option `--set` in every command that has it.
 const ID_OF_OPTION_SET: &str = "settings";
@@ -51,11 +52,6 @@ impl OptionOrder {
     fn positions_of_set_option(&self) -> impl Iterator<Item = usize> {
         self.0.get(ID_OF_OPTION_SET).into_iter().flatten().copied()
     }
-}
-
-/// Returns the key of a setting `key=value`.
-pub(crate) fn key_of_setting(setting: &str) -> &str {
-    setting.split('=').next().unwrap_or_default().trim()
 }
 
 impl FromArgMatches for OptionOrder {

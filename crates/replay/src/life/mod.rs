@@ -26,7 +26,7 @@ pub use table::lives_table;
 pub(crate) use table::{LivesTable, to_lives_table};
 use wearwell::lifetime::YEAR_S;
 use wearwell::nand::{WearLimit, WornBlockFailure};
-use wearwell_config::{Config, ConfigError, Origin};
+use wearwell_config::{Config, ConfigError, Origin, key_of_setting};
 
 use crate::report::RESULT_SCHEMA_VERSION;
 use crate::timeline::Timeline;
@@ -353,9 +353,9 @@ impl Leveling {
     /// Returns a sentence on the first of the user's settings (each `section.key=value`) that this kind of wear leveling
     /// replaces by its own; `None` if it replaces none of them.
     pub fn replaced_setting_sentence(self, settings: &[String]) -> Option<String> {
-        let key_of = |setting: &String| setting.split('=').next().unwrap_or_default().trim().to_owned();
-        let replaced_keys: Vec<String> = self.as_settings(0).iter().map(key_of).collect();
-        let key = settings.iter().map(key_of).find(|key| replaced_keys.contains(key))?;
+        let replaced = self.as_settings(0);
+        let is_replaced = |key: &&str| replaced.iter().any(|own| key_of_setting(own) == *key);
+        let key = settings.iter().map(|setting| key_of_setting(setting)).find(is_replaced)?;
         Some(format!(
             "{key} has no effect, because --leveling chooses the wear leveling: leave out one of the two"
         ))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::SIGXFSZ;
-use wearwell_serve::image::is_file_size_signal_ignored;
+use wearwell_serve::ignored_signals::is_file_size_signal_ignored;
 
 /// Handles SIGXFSZ without any effect, so that a write beyond the limit on the size of files fails with an error, as on
 /// a full disk. If the signal is ignored already, it stays ignored. Programs that this process starts have the default

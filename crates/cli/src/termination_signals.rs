@@ -5,7 +5,7 @@ use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use wearwell_serve::image::is_signal_ignored;
+use wearwell_serve::ignored_signals::is_signal_ignored;
 
 /// Calls `on_signal` on a thread of its own whenever a signal asks this process to end. SIGHUP stays ignored if it is
 /// ignored already, as after `nohup`.

@@ -20,6 +20,7 @@ mod device_error;
 pub mod device_queue;
 mod explicit_config;
 pub mod http;
+pub mod ignored_signals;
 pub mod image;
 mod limits;
 pub mod live_device;

@@ -20,6 +20,7 @@ use super::image_file::ImageFile;
 use super::layout::{IMAGE_HEADER_FIXED_BYTES, IMAGE_HEADER_MAGIC, ImageHeader, REGION_ALIGNMENT_BYTES};
 use super::resize::try_remove_remains_of_resizing;
 use super::unfinished::UnfinishedImage;
+use crate::ignored_signals::is_file_size_signal_ignored;
 
 /// Random access to the files of one image. Implementations store the bytes in files, or keep changes in memory.
 pub trait Backing: Debug + Send + 'static {
@@ -402,22 +403,6 @@ fn read_header_prefix(file: &File) -> io::Result<Vec<u8>> {
 /// Until an image is complete, zeros stand in the place of the letters with which the copy begins.
 pub(super) fn begins_with_image_header_copy(mirror: &[u8]) -> bool {
     mirror.iter().take(IMAGE_HEADER_MAGIC.len()).any(|&byte| byte != 0)
-}
-
-/// Returns whether this process ignores SIGXFSZ, so that a write beyond the limit on the size of files (`ulimit -f`)
-/// fails with an error. By default this signal ends the process.
-pub fn is_file_size_signal_ignored() -> bool {
-    /// Number of the signal that Linux sends to a process whose write exceeds the limit on the size of files.
-    const SIGXFSZ: i32 = 25;
-    is_signal_ignored(SIGXFSZ)
-}
-
-/// Returns whether this process ignores the signal with this number (1 to 64).
-pub fn is_signal_ignored(signal: i32) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    ignored >> (signal - 1) & 1 == 1
 }
 
 /// Refuses an image whose largest file may grow to `bytes`, if this process may not write files of that size. A process

@@ -40,9 +40,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
 pub use audit::{AuditReport, AuditVerdict, audit, audit_backing};
-pub use backing::{
-    Backing, CopyOnWrite, ImageAccess, OpenImageFiles, is_file_size_signal_ignored, is_signal_ignored,
-};
+pub use backing::{Backing, CopyOnWrite, ImageAccess, OpenImageFiles};
 use backing::{begins_with_image_header_copy, read_prefix};
 pub use copy::{CopyReport, ImageCopyOptions, copy};
 use create::random_nonzero_number;

@@ -15,9 +15,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use tracing::error;
@@ -240,28 +239,12 @@ impl RecordFile {
     }
 }
 
-/// Buffer in memory that a writer and the owner of the writer share.
-#[derive(Clone, Default)]
-struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
-
-impl Write for SharedBuffer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Writer of a recording in the native format. Frames of the format (groups of requests) are made in memory and
 /// appended to the file as a whole. Frames that could not be appended are kept for the next attempt, so that the file
 /// never ends within a frame.
 struct NativeRecordingWriter {
-    /// Writer of the format, which writes to `pending_frames`.
-    writer: NativeWriter<SharedBuffer>,
-    /// Frames that are not in the file yet.
-    pending_frames: SharedBuffer,
+    /// Writer of the format. Its output are the frames that are not in the file yet.
+    writer: NativeWriter<Vec<u8>>,
     /// The trace file.
     trace_file: RecordFile,
     /// Number of requests in the frames, those in memory included.
@@ -271,10 +254,8 @@ struct NativeRecordingWriter {
 impl NativeRecordingWriter {
     /// Begins the trace file with the header of the format.
     fn new(trace_file: RecordFile, provenance: &str) -> Result<Self, String> {
-        let pending_frames = SharedBuffer::default();
-        let writer =
-            NativeWriter::new(pending_frames.clone(), provenance).map_err(|error| error.to_string())?;
-        let mut native = Self { writer, pending_frames, trace_file, request_count: 0 };
+        let writer = NativeWriter::new(Vec::new(), provenance).map_err(|error| error.to_string())?;
+        let mut native = Self { writer, trace_file, request_count: 0 };
         native.write_pending_frames()?;
         Ok(native)
     }
@@ -294,9 +275,9 @@ impl NativeRecordingWriter {
 
     /// Appends the frames that are not in the file yet to the file.
     fn write_pending_frames(&mut self) -> Result<(), String> {
-        let mut pending = self.pending_frames.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pending = self.writer.output_mut();
         if !pending.is_empty() {
-            self.trace_file.append_all_or_nothing(&pending).map_err(|error| error.to_string())?;
+            self.trace_file.append_all_or_nothing(pending).map_err(|error| error.to_string())?;
             pending.clear();
         }
         Ok(())

@@ -60,6 +60,11 @@ impl<W: Write> NativeWriter<W> {
         })
     }
 
+    /// Returns the output, such as a buffer in memory from which the caller takes what was written.
+    pub fn output_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     /// Appends the record of a request, apart from its page contents, to the current frame.
     fn put_record(&mut self, request: &Request) {
         let previous_record = self.previous_record;

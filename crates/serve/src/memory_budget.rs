@@ -2,9 +2,9 @@
 //!
 //! A connection may hold a small allowance freely. For more it first claims bytes of this budget, and waits until they
 //! are free: for a payload when its first part has arrived, for replies before they are made. Claims are granted in the
-//! order in which they were made. So a thousand clients hold a thousand small allowances and one budget. A connection that holds a claim has to make progress: it is closed
-//! if the rest of its payload does not arrive within [`MEMORY_CLAIM_TIMEOUT`], or if its client falls behind in
-//! accepting replies ([`ReplyTimeAllowance`]).
+//! order in which they were made. So a thousand clients hold a thousand small allowances and one budget. A connection
+//! that holds a claim has to make progress: it is closed if the rest of its payload does not arrive within
+//! [`MEMORY_CLAIM_TIMEOUT`], or if its client falls behind in accepting replies ([`ReplyTimeAllowance`]).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -53,8 +53,7 @@ impl MemoryBudget {
 
     /// Waits until all earlier claims are granted and `bytes` of the memory budget are free, and takes them. So a large
     /// claim is not overtaken by small ones. A claim larger than the whole budget is granted when no other claim is
-    /// held. A connection that holds a claim must make no other one. `connection_memory_claim_count` counts the claims of the connection that
-    /// makes the claim.
+    /// held. A connection that holds a claim must make no other one; `connection_memory_claim_count` counts its claims.
     pub(crate) fn claim(
         self: &Arc<Self>,
         bytes: usize,

@@ -35,9 +35,9 @@ use super::image_file::ImageFile;
 ///
 /// # Errors
 /// As [`Image::open`](super::Image::open) and [`create`](super::create()); a size that is smaller; lost pages; a file
-/// system that cannot exchange two directories; the working directory is in the directory of the image. After these errors the image is unchanged. The image is already larger
-/// if one of the last steps fails: the sync of the parent directory, or the move of a foreign file from the old
-/// directory.
+/// system that cannot exchange two directories; a working directory in that of the image. After these errors the image
+/// is unchanged. The image is already larger if one of the last steps fails: the sync of the parent directory, or the
+/// move of a foreign file from the old directory.
 pub fn resize(
     directory: &Path,
     size_bytes: u64,

@@ -3,12 +3,16 @@
 //! its last flushed version or a later one. This is tested for each design.
 
 use image_support::{
-    DESIGNS, HOST_DURABILITY, MemoryFiles, Op, Oracle, PROCESS_DURABILITY, RandomHostOperations,
+    DESIGNS, HOST_DURABILITY, MemoryFiles, Op, Oracle, PROCESS_DURABILITY, RandomHostOperations, SECTOR,
     execute_deferred_writes, files_of, medium_of, perform, specification, with_settings,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell_serve::image::{AuditVerdict, Image, ImageSpecification, audit_backing, create_on};
+use wearwell_serve::image::journal::JournalRecord;
+use wearwell_serve::image::layout::Layout;
+use wearwell_serve::image::{
+    AuditVerdict, Backing as _, Image, ImageFile, ImageSpecification, audit_backing, create_on,
+};
 
 use crate::image_support;
 
@@ -163,4 +167,69 @@ fn a_session_that_syncs_nothing_loses_pages_when_the_server_machine_crashes() {
             assert_ne!(oracle.judge(&mut image.device), [], "a process session survives no host");
         }
     }
+}
+
+/// Bug: the journal turned to its other area, and a crash of the server machine left the first record there half
+/// written in both copies. The image was refused for the overwritten record, although nothing needed it any more.
+#[test]
+fn an_image_survives_a_crash_while_its_journal_turns() {
+    let mut files = MemoryFiles::default();
+    let image_header = specification("remap", 1024).build_image_header(7).expect("the device fits");
+    let layout = Layout::new(&image_header);
+    create_on(&mut files, &image_header).expect("memory takes everything");
+    let mut files_at_begin = files.clone();
+    files.log = Some(Vec::new());
+    let mut image = Image::open_on(files, HOST_DURABILITY).expect("a new image");
+    let (mut oracle, mut script) = (Oracle::new(200), RandomHostOperations::new(5, 200));
+    let (mut applied_writes, mut torn_turns, mut last_area_offset) = (0, 0, 0);
+    while torn_turns < 3 {
+        for _ in 0..60 {
+            let op = script.draw();
+            if op != Op::Flush {
+                oracle.record_sent_operation(op);
+                perform(&mut image.device, op).expect("there is room");
+                oracle.acknowledge(op);
+            }
+        }
+        let oracle_before_flush = oracle.clone();
+        perform(&mut image.device, Op::Flush).expect("there is room");
+        oracle.acknowledge(Op::Flush);
+        let log = medium_of(&image.device).backing().log.as_ref().expect("it was set");
+        for (file, offset, bytes) in &log[applied_writes..] {
+            let begins_area = *file == ImageFile::Journal && offset % layout.journal_area_bytes() == 0;
+            let is_turn = begins_area
+                && JournalRecord::decode(&layout, *offset, bytes)
+                    .is_some_and(|record| record.journal_generation > 1);
+            if is_turn && bytes.len() as u64 > SECTOR {
+                let torn = tear_journal_record(&files_at_begin, &layout, *offset, bytes);
+                let mut reopened =
+                    Image::open_on(torn, HOST_DURABILITY).expect("the older area is not needed");
+                assert_eq!(oracle_before_flush.clone().judge(&mut reopened.device), []);
+                reopened.device.check().expect("the laws hold");
+                (torn_turns, last_area_offset) = (torn_turns + 1, *offset);
+            }
+            overwrite(&mut files_at_begin, *file, *offset, bytes);
+        }
+        applied_writes = log.len();
+    }
+    // Just after the last turn, most sectors still need the records of the area before.
+    let older_area_offset = layout.journal_area_bytes() - last_area_offset;
+    let damaged = tear_journal_record(&files_at_begin, &layout, older_area_offset, &[0; SECTOR as usize]);
+    let refused =
+        Image::open_on(damaged, HOST_DURABILITY).map(drop).expect_err("records are missing").to_string();
+    assert!(refused.contains("one of the two copies of the journal must have record number"), "{refused}");
+}
+
+/// Returns the files with only the first sector of a journal record written, in both copies.
+fn tear_journal_record(files: &MemoryFiles, layout: &Layout, offset: u64, record: &[u8]) -> MemoryFiles {
+    let mut torn = files.clone();
+    let written = &record[..SECTOR as usize];
+    overwrite(&mut torn, ImageFile::Journal, offset, written);
+    overwrite(&mut torn, ImageFile::Mirror, layout.mirror_offset(ImageFile::Journal, offset), written);
+    torn
+}
+
+/// Writes bytes to a file in memory, as they are on the disk after a sync.
+fn overwrite(files: &mut MemoryFiles, file: ImageFile, offset: u64, bytes: &[u8]) {
+    files.write(file, bytes, offset).expect("memory takes everything");
 }

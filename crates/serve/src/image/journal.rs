@@ -359,7 +359,7 @@ pub(super) fn read_and_repair_journal(
         record.record_number + 1 == begin.record_number
             && record.journal_generation + 1 == begin.journal_generation
     });
-    if begin.journal_generation > 0 && !follows {
+    if begin.journal_generation > 0 && !follows && !are_all_sectors_rewritten(backing, layout, last) {
         return Err(format!(
             "one of the two copies of the journal must have record number {}, but it is missing in both",
             begin.record_number.saturating_sub(1)
@@ -374,13 +374,30 @@ pub(super) fn read_and_repair_journal(
         rewritten_sector_count: 0,
     };
     let repaired = before.repaired_records + now.repaired_records;
-    let older = if begin.journal_generation > 0 { before.records } else { Vec::new() };
+    let older = if follows { before.records } else { Vec::new() };
     let word_changes = older.into_iter().chain(now.records).flat_map(|record| record.word_changes).collect();
     Ok(FoundJournal {
         journal,
         word_changes,
         repaired_records: repaired,
         first_record_number_after_gap: None,
+    })
+}
+
+/// Whether every sector of the file `nvram` has a valid copy that was written in the generation of `last`, the last
+/// record of the journal. Then the records of the generation before are not needed. This is so when the journal turns:
+/// if the server machine crashes meanwhile, the first record of the older area may be half overwritten in both copies.
+fn are_all_sectors_rewritten(backing: &impl Backing, layout: &Layout, last: &JournalRecord) -> bool {
+    let is_rewritten = |sector: &DeviceStateSector| {
+        sector.journal_generation == last.journal_generation
+            && sector.last_journal_record_number <= last.record_number
+    };
+    (0..layout.device_state_sector_count()).all(|index| {
+        METADATA_COPIES.into_iter().any(|side| {
+            let (mut bytes, at) = ([0; DEVICE_STATE_SECTOR_BYTES], index * DEVICE_STATE_SECTOR_BYTES as u64);
+            side.read_metadata(backing, layout, ImageFile::Nvram, &mut bytes, at)
+                && layout.decode_device_state_sector(index, &bytes).is_some_and(|found| is_rewritten(&found))
+        })
     })
 }
 

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
+use toml::de::DeTable;
 use wearwell::design;
-use wearwell_config::{Config, ConfigError, refuse_value_listed_twice};
+use wearwell_config::{Config, ConfigError, key_of_setting, refuse_value_listed_twice};
 
 use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
 use crate::input::Input;
@@ -85,12 +86,11 @@ impl SweepFile {
     /// # Errors
     /// As [`SweepFile::read`].
     pub fn from_text(name: &str, text: &str) -> Result<Self, ConfigError> {
-        let (sweep, configuration) = split_off_sweep_section(text);
+        let (sweep_section, configuration) = split_off_sweep_section(text);
         let SweepFileSection { traces, workloads, designs, vary } =
-            toml::from_str::<FileWithSweepSection>(&sweep)
+            toml::from_str::<FileWithSweepSection>(&sweep_section)
                 .map_err(|error| {
-                    let start = error.span().map_or(0, |span| span.start.min(sweep.len()));
-                    let line = sweep[..start].matches('\n').count() + 1;
+                    let line = line_at(&sweep_section, error.span().map_or(0, |span| span.start));
                     ConfigError::Toml {
                         location: format!("{name}:{line}"),
                         message: format!(
@@ -126,8 +126,15 @@ impl SweepFile {
             setting_combinations: combine_axes(&axes),
             name_and_configuration: file,
         };
-        for point in &sweep.setting_combinations {
-            sweep.config_with_settings(point)?;
+        sweep.config_with_settings(&[])?;
+        for setting in axes.iter().flatten() {
+            sweep.config_with_settings(std::slice::from_ref(setting)).map_err(|error| match error {
+                ConfigError::Toml { location, message } => {
+                    let line = line_of_varied_key(&sweep_section, key_of_setting(setting));
+                    ConfigError::Toml { location: format!("{name}:{line}: {location}"), message }
+                }
+                other => other,
+            })?;
         }
         sweep.require_existing_designs()?;
         sweep.require_valid_workloads()?;
@@ -189,6 +196,28 @@ fn split_off_sweep_section(text: &str) -> (String, String) {
         sweep.push_str("[sweep]\n");
     }
     (sweep, rest)
+}
+
+/// Returns the number of the line at byte `offset` of a text.
+fn line_at(text: &str, offset: usize) -> usize {
+    text[..offset.min(text.len())].matches('\n').count() + 1
+}
+
+/// Returns the number of the line on which the lines of `[sweep]` vary this key (`section.key`).
+///
+/// # Panics
+/// If they do not vary it.
+fn line_of_varied_key(sweep_section: &str, key: &str) -> usize {
+    /// Returns the byte offset of the key in a table. Names in the table may be several parts of the key (in quotes).
+    fn offset_in(table: &DeTable<'_>, key: &str) -> Option<usize> {
+        table.iter().find_map(|(name, value)| match key.strip_prefix(name.get_ref().as_ref())? {
+            "" => Some(name.span().start),
+            rest => offset_in(value.get_ref().as_table()?, rest.strip_prefix('.')?),
+        })
+    }
+    let document = DeTable::parse(sweep_section).expect("the text was parsed");
+    let offset = offset_in(document.get_ref(), &format!("sweep.vary.{key}"));
+    line_at(sweep_section, offset.expect("the key is one of those that are varied"))
 }
 
 /// The settings (`key=value`) of one key that a sweep varies, one setting per value.
@@ -552,7 +581,11 @@ low_blocks = 5
         assert!(error(&format!("{workload}designs = []\n")).contains("empty list"));
         assert!(error(&format!("{workload}vary.gc.policy = 'fifo'\n")).contains("a list of values"));
         assert!(error(&format!("{workload}vary.gc.policy = []\n")).contains("an empty list: name"));
-        assert!(error(&format!("{workload}vary.gc.police = ['fifo']\n")).contains("policy"));
+        let unknown = error(&format!("{workload}vary.gc.policy = ['fifo']\nvary.gc.police = ['fifo']\n"));
+        assert!(unknown.contains(":4: setting `gc.police=\"fifo\"`"), "{unknown}");
+        assert!(unknown.contains("did you mean `policy`?"), "{unknown}");
+        let wrong = error(&format!("{workload}[sweep.vary]\n'gc.d' = [2, 3, 'many']\n"));
+        assert!(wrong.contains(":4: setting `gc.d=\"many\"`"), "{wrong}");
         let twice = format!("{workload}vary.gc.policy = ['fifo']\nvary.'gc.policy' = ['greedy']\n");
         assert!(error(&twice).contains("sweep.vary.gc.policy is given twice"), "{}", error(&twice));
         let twice = error(&format!("{workload}designs = ['dftl', 'lazyftl', 'dftl']\n"));

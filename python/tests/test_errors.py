@@ -178,6 +178,22 @@ def test_a_size_to_scale_to_that_is_none_is_refused_before_anything_runs(scale_t
             call()
 
 
+def test_a_drive_to_scale_to_that_is_smaller_than_the_simulated_one_is_refused_before_anything_runs() -> None:
+    # Only the command line refused it.
+    def refuse(*_: object) -> None:
+        raise AssertionError("it runs")
+
+    timed = ww.Trace.workload(f"{TINY},rate=1000")
+    calls: list[Callable[[], object]] = [
+        lambda: ww.replay(timed, scale_to=4096, progress=refuse),
+        lambda: ww.sweep(timed, scale_to=4096, executor=Refusing(), progress=False),
+        lambda: ww.life(timed, scale_to=4096, progress=refuse),
+    ]
+    for call in calls:
+        with pytest.raises(ww.WearwellError, match=r"^`scale_to` is 4096 bytes, but the simulated drive exports \d+: give"):
+            call()
+
+
 class Refusing(ww.Executor):
     """An executor that runs nothing."""
 

@@ -16,7 +16,7 @@ from ._drive import Drive
 from ._native import Configuration, WearwellError
 from ._records import LifeRecord
 from ._result import PartialResultWarning
-from ._run import Run, larger_drive_bytes, refuse_unused_scale, settings_of_keywords
+from ._run import Run, larger_drive_bytes, refuse_scale, settings_of_keywords
 from ._section import fields_of_record
 from ._settings import (
     JOBS_MAX,
@@ -92,7 +92,7 @@ def life(
         run.trace._input, configuration, run.design.name, leveling, list(run.settings)
     )
     refuse_ignored(Configuration([*run.settings, *of_leveling], run.config), run.settings, run.design.name)
-    refuse_unused_scale(run, scale_to_bytes)
+    refuse_scale(run, scale_to_bytes)
     endurance = (
         checked_number("spread", spread),
         checked_number("early_share", early_share),

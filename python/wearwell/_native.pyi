@@ -111,6 +111,11 @@ class Input:
     def unused_scale_sentence(self, configuration: Configuration, design: str) -> str | None:
         """Returns why a size to which lifetimes are scaled would have no effect on a run; None if it would have one."""
 
+    def too_small_scale_sentence(
+        self, configuration: Configuration, design: str, exported_bytes: int
+    ) -> str | None:
+        """Returns why a run cannot be scaled to a drive that exports so many bytes; None if it can."""
+
     def replay(
         self,
         configuration: Configuration,

@@ -81,7 +81,7 @@ def replay(
     configuration = run.configuration()
     refuse_ignored(configuration, run.settings, run.design.name)
     refuse_two_policies(victim_policy, run.settings)
-    refuse_unused_scale(run, scale_to_bytes)
+    refuse_scale(run, scale_to_bytes)
     record = run.trace._input.replay(configuration, run.design.name, progress, native_choice(victim_policy))
     result = Result(record if scale_to_bytes is None else _native.scale_record_to_capacity(record, scale_to_bytes))
     if result.partial:
@@ -128,6 +128,15 @@ class Run:
         return self.trace._input.unused_scale_sentence(self.configuration(), self.design.name)
 
 
+def refuse_too_small_scale(run: Run, scale_to: int | None) -> None:
+    """Raises an error if a run is to be scaled to a drive that exports fewer bytes than the simulated one."""
+    if scale_to is not None:
+        configuration = run.configuration()
+        sentence = run.trace._input.too_small_scale_sentence(configuration, run.design.name, scale_to)
+        if sentence is not None:
+            raise WearwellError(sentence)
+
+
 def larger_drive_bytes(scale_to: Any) -> int | None:
     """Returns the argument `scale_to` as an integer. Raises an error if it is no number of bytes."""
     if scale_to is None:
@@ -135,8 +144,9 @@ def larger_drive_bytes(scale_to: Any) -> int | None:
     return checked_integer("scale_to", scale_to, 1, (1 << 64) - 1, "bytes that the larger drive exports")
 
 
-def refuse_unused_scale(run: Run, scale_to: int | None) -> None:
-    """Raises an error if a run is to be scaled to a larger drive, but has no lifetime in years."""
+def refuse_scale(run: Run, scale_to: int | None) -> None:
+    """Raises an error if a run cannot be scaled to a drive of this size, or has no lifetime in years to scale."""
+    refuse_too_small_scale(run, scale_to)
     if scale_to is not None and (sentence := run.unused_scale_sentence()):
         raise WearwellError(sentence)
 

@@ -25,7 +25,7 @@ from ._drive import Drive
 from ._executors import Executor, Outcome, Task, executor_of
 from ._native import WearwellError
 from ._result import PartialResultWarning, Result
-from ._run import Run, larger_drive_bytes, settings_of_keywords
+from ._run import Run, larger_drive_bytes, refuse_too_small_scale, settings_of_keywords
 from ._settings import Value, checked_bool, items_of, path_text, values_by_key, without_numpy, write_page
 from ._trace import Trace
 
@@ -405,7 +405,10 @@ def _refuse_or_list_ignored_settings(points: list[_SweepPoint]) -> list[str]:
 
 
 def _refuse_or_list_unused_scales(points: list[_SweepPoint], scale_to: int | None) -> list[str]:
-    """Raises an error if lifetimes are to be scaled but no run has one in years. Returns messages about runs without one."""
+    """Raises an error if lifetimes are to be scaled but no run has one in years, or a drive is larger than `scale_to`.
+
+    Returns messages about runs without a lifetime in years.
+    """
     if scale_to is None:
         return []
     sentences: list[str | None] = []
@@ -414,6 +417,7 @@ def _refuse_or_list_unused_scales(points: list[_SweepPoint], scale_to: int | Non
             sentences.append(point.run.unused_scale_sentence())
         except WearwellError:
             continue  # The row of this run will have the error.
+        refuse_too_small_scale(point.run, scale_to)
     unused = list(dict.fromkeys(sentence for sentence in sentences if sentence is not None))
     if unused and None not in sentences:
         raise WearwellError(unused[0])

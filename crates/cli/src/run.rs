@@ -755,18 +755,10 @@ impl<'a> UnusedOptionCheck<'a> {
         Self { has_single_input: sources.len() == 1, scale_to: args.scale_to, reporter }
     }
 
-    /// Refuses to scale lifetimes to a drive that exports fewer bytes than the simulated one: it could not hold what the
-    /// simulated drive holds.
+    /// Refuses to scale lifetimes to a drive that exports fewer bytes than the simulated one.
     fn refuse_scaling_to_smaller_drive(&self, plan: &Plan<'_>) -> Result<(), Failure> {
-        let device = plan.resolved_device();
-        let simulated_bytes = u64::from(device.logical_pages) * u64::from(device.geometry.page_bytes);
-        match self.scale_to.filter(|&bytes| bytes < simulated_bytes) {
-            None => Ok(()),
-            Some(bytes) => Err(Failure::of_usage(format!(
-                "--scale-to is {bytes} bytes, but the simulated drive exports {simulated_bytes}: give the size of a drive \
-                 at least as large, such as 512GiB, or leave --scale-to out"
-            ))),
-        }
+        let sentence = self.scale_to.and_then(|bytes| plan.too_small_scale_sentence(bytes));
+        sentence.map_or(Ok(()), |sentence| Err(Failure::of_usage(sentence)))
     }
 
     /// Refuses options that have no effect on the input, if the command has only this one. If it has several, prints a

@@ -137,6 +137,23 @@ impl Input {
         Ok(sentence.map(|sentence| with_python_argument_names(format!("{sentence}: leave it out"))))
     }
 
+    /// Returns a sentence that says why lifetimes of a run of the design on this input cannot be scaled to a drive that
+    /// exports `exported_bytes`; `None` if they can.
+    fn too_small_scale_sentence(
+        &self,
+        py: Python<'_>,
+        configuration: &Configuration,
+        design: &str,
+        exported_bytes: u64,
+    ) -> PyResult<Option<String>> {
+        let sentence = py.detach(|| {
+            self.with_checked_plan(&configuration.config, design, None, |plan| {
+                Ok(plan.too_small_scale_sentence(exported_bytes))
+            })
+        })?;
+        Ok(sentence.map(with_python_argument_names))
+    }
+
     /// Runs a design on the input to its end, or until ctrl-C. Returns the record of the run as JSON.
     #[pyo3(signature = (configuration, design, on_progress = None, victim_policy = None))]
     fn replay(

@@ -163,6 +163,19 @@ impl<'a> Plan<'a> {
         })
     }
 
+    /// Returns a sentence that says why lifetimes cannot be scaled (`--scale-to`) to a drive that exports `bytes`; `None`
+    /// if they can. They cannot if the simulated drive exports more: the other drive could not hold its data.
+    pub fn too_small_scale_sentence(&self, bytes: u64) -> Option<String> {
+        let ResolvedDevice { logical_pages, geometry, .. } = &self.resolved_device;
+        let simulated_bytes = u64::from(*logical_pages) * u64::from(geometry.page_bytes);
+        (bytes < simulated_bytes).then(|| {
+            format!(
+                "--scale-to is {bytes} bytes, but the simulated drive exports {simulated_bytes}: give the size of a drive \
+                 at least as large, or leave --scale-to out"
+            )
+        })
+    }
+
     /// Returns whether a lifetime in years can be extrapolated from a run, because the run has a duration. The duration
     /// follows from the arrival times in the input or, without open-loop arrival, from the timing model.
     fn can_extrapolate_years(&self) -> bool {

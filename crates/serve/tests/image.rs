@@ -2,6 +2,7 @@
 //! operations as a simulated device, and refuses with a sentence what it cannot serve.
 
 use std::fs;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use image_support::{
@@ -14,7 +15,7 @@ use wearwell::DeviceOptions;
 use wearwell::design::{Parts, RecoveryBlockScan};
 use wearwell::nand::{AnyNand, CutOutcome, PowerCutNand, RetainedPageFields, SimNand};
 use wearwell_config::Config;
-use wearwell_serve::image::layout::ImageHeader;
+use wearwell_serve::image::layout::{ImageHeader, Layout};
 use wearwell_serve::image::{
     AuditVerdict, Backing as _, Durability, FileNand, Image, ImageError, ImageFile, ImageOpenOptions,
     ImageSpecification, OpenImageFiles, audit, audit_backing, create, create_on, repair,
@@ -314,6 +315,52 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
     }
 }
 
+/// Bug: the disk took the first copy of a journal record and refused the second. Later operations joined the batch of
+/// this record, so that the next attempt wrote another record with the same number. The image was refused if the process
+/// ended between the two, and also after it was closed if the second record did not fit into the same journal area.
+#[test]
+fn a_journal_record_of_which_one_copy_was_refused_is_written_again_unchanged() {
+    for design in DESIGNS {
+        let files = new_image(&specification(design, 1024));
+        let layout =
+            Layout::new(&specification(design, 1024).build_image_header(7).expect("the device fits"));
+        let second_copies = layout.mirror_offset(ImageFile::Journal, 0)
+            ..layout.mirror_offset(ImageFile::Journal, layout.journal_file_bytes() - 1) + 1;
+        let mut image = open(files, PROCESS_DURABILITY);
+        let (mut oracle, mut script) = (Oracle::new(200), RandomHostOperations::new(77, 200));
+        let mut refused_records = 0;
+        for round in 0..80 {
+            let mut send = |image: &mut Image, oracle: &mut Oracle, count: u64| -> Vec<Op> {
+                let ops: Vec<Op> = (0..count).map(|_| script.draw()).filter(|&op| op != Op::Flush).collect();
+                for &op in &ops {
+                    oracle.record_sent_operation(op);
+                    perform(&mut image.device, op).expect("the engine does not see what the host refuses");
+                }
+                ops
+            };
+            let mut ops = send(&mut image, &mut oracle, 1 + round % 7);
+            refuse_writes_at(&mut image, Some((ImageFile::Mirror, second_copies.clone())));
+            refused_records += u64::from(image.device.medium_mut().write_operations_to_files().is_err());
+            ops.extend(send(&mut image, &mut oracle, round % 12));
+            // The first copy is refused, too, and the process ends.
+            refuse_writes_at(&mut image, Some((ImageFile::Journal, 0..u64::MAX)));
+            let _ = image.device.medium_mut().write_operations_to_files();
+            let ended = MemoryFiles { refused_place: None, ..medium_of(&image.device).backing().clone() };
+            let mut ended = open(ended, PROCESS_DURABILITY);
+            assert_eq!(oracle.clone().judge(&mut ended.device), [], "{design} round {round}: after the end");
+
+            refuse_writes_at(&mut image, None);
+            execute_deferred_writes(&mut image.device);
+            for op in ops {
+                oracle.acknowledge(op);
+            }
+            image = open(files_of(image), PROCESS_DURABILITY);
+            assert_eq!(oracle.judge(&mut image.device), [], "{design} round {round}: after the refusals");
+        }
+        assert!(refused_records > 30, "{design}: {refused_records} records were refused");
+    }
+}
+
 /// Bug: after a read of several pages that the operating system refused once, the device accepted no more writes,
 /// although the repeated reads of the single pages succeeded.
 #[test]
@@ -333,6 +380,11 @@ fn a_read_error_that_does_not_recur_stops_no_later_write() {
     }
     perform(&mut image.device, Op::Write(0, (1, 2))).expect("there is room");
     execute_deferred_writes(&mut image.device);
+}
+
+/// Makes writes to a range of bytes of one file of an image fail. `None` ends the failures.
+fn refuse_writes_at(image: &mut Image, place: Option<(ImageFile, Range<u64>)>) {
+    medium_of_mut(&mut image.device).backing_mut().refused_place = place;
 }
 
 /// Makes writes of page data to the files of an image fail: from write number `from.0` on, in the way that `from.1`
@@ -604,6 +656,10 @@ fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
         specification.build_image_header(7).expect_err("it has no meaning for an image").to_string()
     };
     let lazy = refused(specification("u-ftl", 4096));
+    assert!(
+        lazy.contains("need a battery that keeps tables in RAM when power is lost, and the image"),
+        "{lazy}"
+    );
     assert!(lazy.contains("choose parts.map=cached and choose parts.validity=ram"), "{lazy}");
     let journal =
         refused(with_settings("delta", 4096, &["delta.cache_entries=100", "delta.journal_pages=4"]));

@@ -331,9 +331,10 @@ impl<B: Backing> FileNand<B> {
                  open the database)"
             }
             (false, true) => {
-                "free some space, or raise the quota or file-size limit: the next request that writes repeats the write"
+                "free some space, or raise the quota or file-size limit: while the server runs, the next request that \
+                 writes repeats the write"
             }
-            (false, false) => "the next request that writes repeats the write",
+            (false, false) => "while the server runs, the next request that writes repeats the write",
         };
         let cause_message = format!("cannot {doing} {place}: {error}");
         FileIoError {
@@ -423,17 +424,22 @@ impl<B: Backing> FileNand<B> {
 
     /// Writes one batch of waiting operations to the files. If `writes_journal_record` is false, only the programs of
     /// the batch are written. Operations that stay unwritten are put back as the oldest batch.
+    ///
+    /// If the write of the journal record fails, one of its two copies may be complete, and opening would believe it. So
+    /// the batch gets no further operations: the next attempt writes the same record in the same place.
     fn write_batch(
         &mut self,
         mut batch: OperationBatch,
         writes_journal_record: bool,
     ) -> Result<(), FileIoError> {
         let mut written = self.write_programs(&batch);
+        let mut is_record_attempted = false;
         if written.is_ok() {
             self.waiting_program_bytes -= batch.programmed_data_bytes;
             self.count_written_bytes_and_request_writeback(batch.programmed_data_bytes);
             batch.remove_programs(&mut self.page_run_buffers);
             if writes_journal_record && !batch.is_empty() {
+                is_record_attempted = true;
                 written = self.write_journal_record(&batch);
                 if written.is_ok() {
                     batch = OperationBatch::new(batch.journal_record_number + 1);
@@ -442,6 +448,9 @@ impl<B: Backing> FileNand<B> {
         }
         if self.waiting_batches.is_empty() || !batch.is_empty() {
             self.waiting_batches.push_front(batch);
+        }
+        if written.is_err() && is_record_attempted && self.waiting_batches.len() == 1 {
+            self.end_last_batch();
         }
         written
     }

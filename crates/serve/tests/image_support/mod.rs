@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -110,6 +111,8 @@ pub struct MemoryFiles {
     /// Number of reads of page data that are refused next, with an error of the operating system that concerns no
     /// single page. Copies of the files share the number.
     pub refused_data_reads: Arc<AtomicU64>,
+    /// File and range of bytes in it to which writes are refused; `None` if writes are not refused by their place.
+    pub refused_place: Option<(ImageFile, Range<u64>)>,
     /// Number of syncs of the files so far.
     pub syncs: u64,
     /// All writes in order, as file, offset and bytes; `None` if they are not recorded.
@@ -167,6 +170,9 @@ impl Backing for MemoryFiles {
     }
 
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if self.refused_place.as_ref().is_some_and(|(of, range)| *of == file && range.contains(&offset)) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         // Metadata is allocated when an image is created, so a full disk refuses data only.
         let is_data = file == ImageFile::Flash && bytes.len() > 64;
         let refusal = self.count_write_and_take_failure().filter(|_| is_data);

@@ -127,17 +127,25 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
     };
     let report = image::copy(&args.from, &args.to, &changes, &mut copy_progress_callback())
         .map_err(|error| image_failure(&args.from, &error))?;
+    let to = args.to.display();
+    let mut text = String::new();
+    for lpn in &report.lost_pages {
+        let (page_bytes, first) = (report.page_bytes, u64::from(lpn.0) * report.page_bytes);
+        let _ = writeln!(
+            text,
+            "{to}: logical page {lpn} ({page_bytes} bytes from byte {first}) is lost, was left out, and reads as zeros"
+        );
+    }
     let lost = match report.lost_pages.len() {
         0 => String::new(),
-        lost => format!("; {lost} lost pages were left out and read as zeros"),
+        count => format!("; lost logical pages left out: {count}"),
     };
-    print(&format!(
-        "{}: {} exports {} bytes; {} logical pages were copied{lost}\n",
-        args.to.display(),
-        report.design,
-        report.size_bytes,
-        report.copied_pages
-    ))?;
+    let _ = writeln!(
+        text,
+        "{to}: {} exports {} bytes; {} logical pages were copied{lost}",
+        report.design, report.size_bytes, report.copied_pages
+    );
+    print(&text)?;
     Ok(Outcome::Done)
 }
 
@@ -249,6 +257,12 @@ fn next_step_after_check(report: &AuditReport, directory: &Path) -> Option<Strin
 /// Returns a text that tells the user of a corrupt image which commands can help (repair or rescue).
 fn next_step_for_corrupt_image(report: &AuditReport, directory: &Path) -> String {
     let directory = directory.display();
+    if !report.lost_pages.is_empty() && report.findings.len() == report.lost_pages.len() {
+        return format!(
+            "next: restore the image from a copy, or write or trim the lost pages anew; `wearwell copy {directory} NEW \
+             --leave-lost-out` makes an image in which they read as zeros"
+        );
+    }
     if report.mapped_pages.is_some() {
         return format!(
             "next: `wearwell repair {directory} --to NEW` makes a repaired copy and lists what is lost in it; or restore \

@@ -352,15 +352,17 @@ fn open_image_copy_on_write(
 /// Opens a read-only view of a damaged image that was refused, with the logical pages that can be rescued, and logs the
 /// refusal.
 fn open_damaged_image_read_only(directory: &Path, refusal: &ImageError) -> Result<Image, Failure> {
+    let files = OpenImageFiles::open(directory, ImageAccess::ReadOnly)
+        .map_err(|error| image_failure(directory, &error))?;
+    let opened = Image::open_for_rescue_on(CopyOnWrite::new(files));
+    let served =
+        if opened.is_ok() { "so only pages that can be proven correct are served" } else { "and refused" };
     warn!(
-        "{}: the image is damaged, so only pages that can be proven correct are served: {}; restore it from a copy",
+        "{}: the image is damaged, {served}: {}; restore it from a copy",
         directory.display(),
         refusal.damage_text()
     );
-    let files = OpenImageFiles::open(directory, ImageAccess::ReadOnly)
-        .map_err(|error| image_failure(directory, &error))?;
-    let image = Image::open_for_rescue_on(CopyOnWrite::new(files))
-        .map_err(|error| image_failure(directory, &error))?;
+    let image = opened.map_err(|error| image_failure(directory, &error))?;
     warn!(
         "{}: rescued; the newest content of {} logical pages is not known, so reads of them fail: restore them from a \
          copy",

@@ -544,7 +544,10 @@ fn copying_an_image_to_an_unsupported_design_is_refused_with_advice() {
     let refused =
         copy(&written.image, &written.path("copy"), &changes, &mut |_, _| {}).expect_err("no battery");
     let sentence = refused.to_string();
-    assert!(sentence.ends_with("; choose another design"), "{sentence}");
+    assert!(
+        sentence.contains("need a battery") && sentence.ends_with("; choose another design"),
+        "{sentence}"
+    );
     assert!(refused.is_caused_by_request());
 }
 
@@ -674,6 +677,11 @@ fn a_refused_repair_of_an_image_removes_the_copy_that_it_made() {
     fs::write(other.join("flash"), "of somebody else").expect("writable");
     repair(&written.image, Some(&other)).expect_err("the directory exists");
     assert_eq!(fs::read(other.join("flash")).expect("it is still there"), b"of somebody else");
+    // So does an empty directory, with its owner and its mode.
+    let empty = written.path("empty");
+    fs::create_dir(&empty).expect("a new name");
+    repair(&written.image, Some(&empty)).expect_err("both copies are lost");
+    assert_eq!(fs::read_dir(&empty).expect("it is still there").count(), 0);
 }
 
 /// Name of the environment variable that makes a test run its body. Such a test changes the limits of its process, so

@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSliceMut, Read as _};
 use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, SyncSender};
 use std::thread;
 
@@ -126,6 +126,8 @@ pub struct OpenImageFiles {
     image_directory: String,
     /// Thread that syncs the flash file in the background; `None` until it is first needed.
     background_sync: Option<BackgroundSync>,
+    /// Directory in which these files were created, as it was before; `None` if they were opened.
+    creation_place: Option<ImagePlace>,
 }
 
 /// A thread that syncs the flash file on request; requests that arrive during a sync are merged into one.
@@ -174,6 +176,7 @@ impl OpenImageFiles {
     /// # Errors
     /// [`ImageError::DirectoryNotEmpty`], [`ImageError::Io`].
     pub fn create(directory: &Path) -> Result<Self, ImageError> {
+        let place = ImagePlace::of(directory);
         match fs::DirBuilder::new().mode(0o700).create(directory) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 remove_interrupted_creation(directory)?;
@@ -188,15 +191,24 @@ impl OpenImageFiles {
             ImageError::Io { source, .. } => source.kind() == io::ErrorKind::AlreadyExists,
             error => matches!(error, ImageError::InUse { .. }),
         };
-        if created.as_ref().is_err_and(|error| !is_of_another(error)) {
-            remove_image_files(directory);
+        match created {
+            Ok(mut files) => {
+                files.creation_place = Some(place);
+                Ok(files)
+            }
+            Err(error) => {
+                if !is_of_another(&error) {
+                    place.restore();
+                }
+                Err(error)
+            }
         }
-        created
     }
 
-    /// Removes the files of an image whose creation failed, and its directory if nothing else is in it.
-    pub(super) fn remove_image(self) {
-        remove_image_files(Path::new(&self.image_directory));
+    /// Removes the files of an image whose creation failed. Its directory is removed, too, if it was made with them and
+    /// nothing else is in it.
+    pub(super) fn remove_image(mut self) {
+        self.creation_place.take().expect("only what was created is removed").restore();
     }
 
     /// Opens and locks the files of an existing image. If the image is opened for writing, what an interrupted resizing
@@ -251,7 +263,7 @@ impl OpenImageFiles {
             // If the advice is refused, only speed is lost.
             let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
         }
-        Ok(Self { open_files: files, image_directory: path, background_sync: None })
+        Ok(Self { open_files: files, image_directory: path, background_sync: None, creation_place: None })
     }
 
     /// Syncs the directory, so that the names of the files survive a crash of the server machine.
@@ -336,13 +348,43 @@ pub(super) fn sync_parent_directory(directory: &Path) -> io::Result<()> {
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
+/// The directory in which an image is to be made, as it was before.
+#[derive(Debug)]
+pub(super) struct ImagePlace {
+    /// Directory of the new image.
+    directory: PathBuf,
+    /// Whether the directory existed before the image. It then stays if the image cannot be made.
+    existed: bool,
+}
+
+impl ImagePlace {
+    /// Notes whether a directory exists in which an image is to be made.
+    pub(super) fn of(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), existed: directory.is_dir() }
+    }
+
+    /// Removes the files of an image that could not be made, and its directory if it was made with them and nothing
+    /// else is in it.
+    pub(super) fn restore(self) {
+        remove_image_files(&self.directory);
+        if !self.existed {
+            let _ = fs::remove_dir(&self.directory);
+        }
+    }
+}
+
 /// Removes the files of an image in `directory`, and the directory if nothing else is in it.
-pub(super) fn remove_image_files(directory: &Path) {
+pub(super) fn remove_image(directory: &Path) {
+    remove_image_files(directory);
+    let _ = fs::remove_dir(directory);
+}
+
+/// Removes the files of an image in `directory`.
+fn remove_image_files(directory: &Path) {
     for file in ImageFile::ALL {
         // Files that cannot be removed are removed by the next creation or resizing.
         let _ = fs::remove_file(directory.join(file.name()));
     }
-    let _ = fs::remove_dir(directory);
 }
 
 /// Empties a directory that holds only the files of an interrupted creation or copy (files of an image without its

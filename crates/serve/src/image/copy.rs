@@ -7,7 +7,7 @@ use wearwell::address::Lpn;
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_config::{Config, PartsConfig};
 
-use super::backing::{ImageAccess, OpenImageFiles, remove_image_files};
+use super::backing::{ImageAccess, ImagePlace, OpenImageFiles};
 use super::create::{ImageSpecification, random_nonzero_number};
 use super::error::ImageError;
 use super::unfinished::UnfinishedImage;
@@ -36,6 +36,8 @@ pub struct CopyReport {
     pub copied_pages: u64,
     /// Logical pages that could not be read and were skipped.
     pub lost_pages: Vec<Lpn>,
+    /// Size of a page, bytes.
+    pub page_bytes: u64,
     /// Number of bytes that the new image exports.
     pub size_bytes: u64,
     /// Name of the design of the new image.
@@ -80,6 +82,7 @@ pub(super) fn copy_contents(
         )));
     }
     let image_header = specification.build_image_header(random_nonzero_number())?;
+    let place = ImagePlace::of(to);
     let unfinished = UnfinishedImage::create(to, &image_header)?;
     let copied = Image::open_on(unfinished, ImageOpenOptions::default()).and_then(|mut image| {
         let copied =
@@ -91,10 +94,12 @@ pub(super) fn copy_contents(
     });
     match copied {
         Ok((pages, lost_pages)) => {
-            Ok(CopyReport { copied_pages: pages, lost_pages, size_bytes, design: specification.design })
+            let page_bytes = u64::from(original.device.geometry().page_bytes);
+            let design = specification.design;
+            Ok(CopyReport { copied_pages: pages, lost_pages, page_bytes, size_bytes, design })
         }
         Err(error) => {
-            remove_image_files(to);
+            place.restore();
             Err(error)
         }
     }

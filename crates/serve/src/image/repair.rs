@@ -6,7 +6,7 @@ use std::path::Path;
 
 use wearwell::address::{Lpn, Ppn};
 
-use super::backing::{Backing, ImageAccess, OpenImageFiles, io_error_at, remove_image_files};
+use super::backing::{Backing, ImageAccess, ImagePlace, OpenImageFiles, io_error_at};
 use super::error::ImageError;
 use super::file_nand::FileNand;
 use super::unfinished::UnfinishedImage;
@@ -71,10 +71,11 @@ pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, Ima
         );
     };
     let files = OpenImageFiles::open(directory, ImageAccess::ReadOnly)?;
+    let place = ImagePlace::of(copy);
     let unfinished = files.copy_files_to(copy).map_err(io_error_at("copy the image to", copy))?;
     let repaired = repair_files(unfinished, UnfinishedImage::finish);
     if repaired.is_err() {
-        remove_image_files(copy);
+        place.restore();
     }
     repaired
 }

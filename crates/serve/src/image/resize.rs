@@ -23,7 +23,7 @@ use tracing::warn;
 
 use super::Image;
 use super::backing::{
-    ImageAccess, OpenImageFiles, io_error_at, lock_unless_replaced, remove_image_files, sync_parent_directory,
+    ImageAccess, OpenImageFiles, io_error_at, lock_unless_replaced, remove_image, sync_parent_directory,
 };
 use super::copy::{CopyReport, ImageCopyOptions, copy_contents};
 use super::error::ImageError;
@@ -60,7 +60,7 @@ pub fn resize(
         .and_then(|()| sync_image(&larger))
         .and_then(|()| exchange_directories(&directory, &larger));
     if exchanged.is_err() {
-        remove_image_files(&larger);
+        remove_image(&larger);
     }
     exchanged?;
     // The hidden name is that of the image of before now. It stays if the exchange may be undone by a crash.
@@ -114,7 +114,7 @@ fn remove_replaced_image(directory: &Path, replaced: &Path) -> Result<(), ImageE
     // If the exchange may be undone by a crash, both images stay.
     sync_parent_directory(directory).map_err(io_error_at("sync the parent of", directory))?;
     let moved = move_non_image_files(replaced, directory);
-    remove_image_files(replaced);
+    remove_image(replaced);
     moved
 }
 

@@ -45,6 +45,10 @@ impl PowerLossAssumption {
     }
 }
 
+/// Why parts are refused for an image that a drive with a battery could have.
+const LACK_OF_BATTERY: &str = "the parts as configured need a battery that keeps tables in RAM when power is lost, and \
+                               the image of a live device has none";
+
 /// A change of one key of a configuration, and the configuration with this change.
 #[derive(Clone)]
 struct KeyChange {
@@ -93,12 +97,18 @@ impl Config {
         match parts.require_compatible() {
             Ok(()) => Ok(parts),
             Err(Error::IncompatibleParts { reason }) => Err(ConfigError::IncompatibleParts {
-                reason,
+                reason: if self.needs_battery(design, resolved)? { LACK_OF_BATTERY } else { reason },
                 advice: ConfigChangeSearch { design, resolved, power_loss_assumption, refused: self }
                     .advice(&parts),
             }),
             Err(other) => Err(ConfigError::InvalidValue(other.to_string())),
         }
+    }
+
+    /// Returns whether the parts of the design called `design` can be combined if the drive has a battery. Parts that
+    /// were refused without one then lack nothing else.
+    fn needs_battery(&self, design: &str, resolved: &ResolvedDevice) -> Result<bool, ConfigError> {
+        Ok(self.unchecked_design_parts(design, resolved)?.require_compatible().is_ok())
     }
 }
 

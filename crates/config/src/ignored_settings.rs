@@ -100,6 +100,15 @@ const WHEN_OPERATIONS_ARE_SUSPENDED: &str = "timing.suspend is true, and timing.
 const WHEN_TRANSFER_RATE_IS_USED: &str =
     "there is a time model (timing.mode is timeline or event), or delta.max_ratio is not set";
 
+/// Words for error messages: the condition that the run uses the times of reads, programs and transfers.
+const WHEN_FLASH_TIMES_ARE_USED: &str = "there is a time model (timing.mode is timeline or event), the run loses power \
+                                         (recovery.after_run or recovery.after_requests), or overwrites are stored as \
+                                         deltas and delta.max_ratio is not set";
+/// Words for error messages: the condition that background work waits for host work.
+const WHEN_BACKGROUND_WORK_YIELDS: &str = "timing.mode is event, and timing.gc_yields is true";
+/// Words for error messages: the condition that planes of one die can work at the same time.
+const WHEN_DIES_HAVE_SEVERAL_PLANES: &str = "device.planes_per_die is above 1";
+
 /// Words for error messages: the condition that host writes are throttled.
 const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the \
                                          designs integrated and wearwell or with parts.content";
@@ -223,6 +232,23 @@ fn derives_max_delta_size_from_times(config: &Config, chosen: &DesignWithParts<'
 /// Returns whether the run uses the transfer rate of a channel and the time to encode a delta.
 fn uses_transfer_rate(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     has_time_model(config, chosen) || derives_max_delta_size_from_times(config, chosen)
+}
+
+/// Returns whether the run uses the times of reads, programs and transfers: for a time model, for the time of a
+/// recovery, or for the largest size of a delta.
+fn uses_flash_times(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    uses_transfer_rate(config, chosen) || config.recovery.has_power_loss()
+}
+
+/// Returns whether the event engine lets background work wait while host work waits for the same die.
+fn background_yields(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    has_event_engine(config, chosen) && config.timing.gc_yields
+}
+
+/// Returns whether a die of the device has several planes. A device that is refused for another reason counts as one
+/// that has.
+fn has_several_planes_per_die(config: &Config, _: &DesignWithParts<'_>) -> bool {
+    config.resolve_device(1).map_or(true, |device| device.geometry.planes_per_die > 1)
 }
 
 /// Returns whether the reverse map is in NVRAM, where GC scans it.
@@ -434,6 +460,11 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     ),
     rule_for_key_or_section("gc.background_share", has_time_model, WHEN_TIME_IS_MODELLED),
     rule_for_key_or_section(
+        "gc.background_share",
+        |config, _| config.replay.arrival != Arrival::Closed,
+        "replay.arrival is not closed (closed leaves the drive no idle time)",
+    ),
+    rule_for_key_or_section(
         "wear.scan",
         |config, _| config.wear.static_gap > 0,
         "wear.static_gap is above 0",
@@ -469,10 +500,21 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key_or_section("timing.decompress_us", compresses_pages, WHEN_PAGES_ARE_COMPRESSED),
     rule_for_key_or_section("timing.delta_decode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
     rule_for_key_or_section("timing.delta_codec_units", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
-    rule_for_key_or_section("timing.read_priority", has_event_engine, "timing.mode is event"),
+    rule_for_key_or_section(
+        "timing.read_priority",
+        |config, chosen| has_event_engine(config, chosen) && !config.timing.suspend,
+        "timing.mode is event, and timing.suspend is false (with it, reads always have priority)",
+    ),
     rule_for_key_or_section("timing.gc_yields", has_event_engine, "timing.mode is event"),
-    rule_for_key_or_section("timing.gc_backlog_ops", has_event_engine, "timing.mode is event"),
-    rule_for_key_or_section("timing.gc_holds_reads", has_event_engine, "timing.mode is event"),
+    rule_for_key_or_section("timing.gc_backlog_ops", background_yields, WHEN_BACKGROUND_WORK_YIELDS),
+    rule_for_key_or_section("timing.gc_holds_reads", background_yields, WHEN_BACKGROUND_WORK_YIELDS),
+    rule_for_key_or_section(
+        "timing.gc_holds_reads",
+        |config, chosen| {
+            config.timing.gc_backlog_ops.is_some() || has_reverse_map_with_entries(config, chosen)
+        },
+        "timing.gc_backlog_ops is set, or pages are shared and GC scans the reverse map",
+    ),
     rule_for_key_or_section("timing.suspend", has_event_engine, "timing.mode is event"),
     rule_for_key_or_section("timing.buffered_writes", has_event_engine, "timing.mode is event"),
     rule_for_key_or_section(
@@ -494,6 +536,12 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         |config, chosen| has_event_engine(config, chosen) && !config.timing.independent_planes,
         "timing.mode is event, and timing.independent_planes is false (device.striping alone orders pages as for \
          multi-plane operations)",
+    ),
+    rule_for_key_or_section("timing.multi_plane", has_several_planes_per_die, WHEN_DIES_HAVE_SEVERAL_PLANES),
+    rule_for_key_or_section(
+        "timing.independent_planes",
+        has_several_planes_per_die,
+        WHEN_DIES_HAVE_SEVERAL_PLANES,
     ),
     rule_for_key_or_section("lifetime.target_years", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
     rule_for_key_or_section("lifetime.epoch_s", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
@@ -535,6 +583,15 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         |config, _| config.device.logical_pages.is_none(),
         "device.logical_pages is not set",
     ),
+    rule_for_key_or_section(
+        "device.over_provisioning_of",
+        |config, _| config.device.logical_pages.is_none(),
+        "device.logical_pages is not set",
+    ),
+    rule_for_key_or_section("device.read_us", uses_flash_times, WHEN_FLASH_TIMES_ARE_USED),
+    rule_for_key_or_section("device.program_us", uses_flash_times, WHEN_FLASH_TIMES_ARE_USED),
+    rule_for_key_or_section("device.channel_mb_per_s", uses_flash_times, WHEN_FLASH_TIMES_ARE_USED),
+    rule_for_key_or_section("device.erase_us", has_time_model, WHEN_TIME_IS_MODELLED),
     rule_for_key_or_section(
         "precondition.bound_share",
         |_, chosen| chosen.parts.content.sharing.is_some(),

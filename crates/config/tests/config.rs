@@ -584,8 +584,9 @@ fn numbers_that_begin_with_a_point_are_accepted_in_settings_and_refused_with_adv
 fn settings_that_the_timeline_engine_ignores_are_reported() {
     let designs = ["geckoftl".to_owned()];
     let is_ignored = |mode: &str, setting: &str| {
-        let settings = [format!("timing.mode={mode}"), "timing.suspend=true".to_owned(), setting.to_owned()];
-        let config = Config::from_text_and_settings(None, &settings).unwrap();
+        let settings =
+            [&format!("timing.mode={mode}"), "timing.suspend=true", "device.planes_per_die=2", setting];
+        let config = Config::from_text_and_settings(None, &to_settings(&settings)).unwrap();
         !config.ignored_settings(&[setting.to_owned()], &designs).is_empty()
     };
     for setting in ["timing.multi_plane=true", "timing.suspend_max=3", "timing.suspend_overhead_us=5"] {

@@ -200,8 +200,56 @@ fn options_of_sharing_without_effect_are_reported() {
     }
     let sized = ["device.logical_pages=3200", "device.over_provisioning=0.2"];
     assert_eq!(ignored_by_designs(&sized, &["page-map"]), [("device.over_provisioning".to_owned(), true)]);
+    let of_physical = ["device.logical_pages=3200", "device.over_provisioning_of=physical"];
+    assert_eq!(
+        ignored_by_designs(&of_physical, &["page-map"]),
+        [("device.over_provisioning_of".to_owned(), true)]
+    );
     let with_ideal_map = ["parts.content=remap", "remap.reverse_map=nvram-log"];
     assert_eq!(ignored_by_designs(&with_ideal_map, &["page-map"]), [("remap.reverse_map".to_owned(), true)]);
+}
+
+/// Bug: the times of flash operations were accepted, without effect, in runs without a time model.
+#[test]
+fn the_times_of_flash_operations_are_ignored_where_nothing_takes_time() {
+    for key in ["read_us", "program_us", "erase_us", "channel_mb_per_s"] {
+        let key = format!("device.{key}");
+        let setting = format!("{key}=90");
+        let of = |more: &[&str], design| ignored_by_designs(&[&[setting.as_str()], more].concat(), &[design]);
+        assert_eq!(of(&[], "page-map"), [(key.clone(), true)], "{key}");
+        assert_eq!(of(&["timing.mode=event"], "page-map"), [], "{key}");
+        // The time of a recovery, and the largest size of a delta, follow from those of reads and programs.
+        let is_of_erases = key == "device.erase_us";
+        assert_eq!(of(&["recovery.after_run=true"], "page-map").is_empty(), !is_of_erases, "{key}");
+        assert_eq!(of(&[], "delta").is_empty(), !is_of_erases, "{key}");
+    }
+}
+
+/// Bug: settings of the event engine were accepted that another of its settings overrides.
+#[test]
+fn settings_that_another_setting_of_the_event_engine_overrides_are_ignored() {
+    let event = "timing.mode=event";
+    for (overriding, setting) in [
+        ("timing.gc_yields=false", "timing.gc_backlog_ops=1"),
+        ("timing.gc_yields=false", "timing.gc_holds_reads=true"),
+        ("timing.suspend=true", "timing.read_priority=false"),
+        ("replay.arrival=closed", "gc.background_share=0.2"),
+        ("device.planes_per_die=1", "timing.multi_plane=true"),
+        ("device.planes_per_die=1", "timing.independent_planes=true"),
+    ] {
+        let key = setting.split('=').next().expect("a key").to_owned();
+        assert_eq!(
+            ignored_by_designs(&[event, overriding, setting], &["page-map"]),
+            [(key, true)],
+            "{overriding}"
+        );
+    }
+    let holds = [event, "timing.gc_holds_reads=true"];
+    assert_eq!(ignored_by_designs(&holds, &["page-map"]), [("timing.gc_holds_reads".to_owned(), true)]);
+    assert_eq!(ignored_by_designs(&[holds[0], holds[1], "timing.gc_backlog_ops=9"], &["page-map"]), []);
+    for planes in ["timing.multi_plane=true", "timing.independent_planes=true"] {
+        assert_eq!(ignored_by_designs(&[event, "device.planes_per_die=2", planes], &["page-map"]), []);
+    }
 }
 
 /// Bug: `recovery.spare_read_us`, the time of reading a spare area, was accepted, without effect, in a run without a

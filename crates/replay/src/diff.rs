@@ -217,8 +217,8 @@ impl Diff {
 }
 
 impl RunPair {
-    /// Compares the records of two runs. Two numbers count as equal if their difference is at most `within` times the
-    /// larger one.
+    /// Compares the records of two runs. Two numbers of results count as equal if their difference is at most `within`
+    /// times the larger one; what was run is compared exactly.
     fn of_records(a: &Map<String, Value>, b: &Map<String, Value>, within: f64) -> Self {
         let (of_a, of_b) = (record_title(a), record_title(b));
         let title = if of_a == of_b { of_a } else { format!("{of_a} | {of_b}") };
@@ -227,6 +227,7 @@ impl RunPair {
         let fields: BTreeSet<&String> = fields.collect();
         let differences = fields.into_iter().filter_map(|field| {
             let (of_a, of_b) = (a.get(field), b.get(field));
+            let within = if is_run_description_field(field) { 0.0 } else { within };
             let differs = !are_equal_within(of_a, of_b, within);
             differs.then(|| Difference {
                 field: field.clone(),
@@ -509,6 +510,14 @@ mod tests {
             |differences: &[Difference]| differences.iter().map(|one| one.field.clone()).collect::<Vec<_>>();
         assert_eq!(names(&found.pairs[0].causes), ["lives.0.seed"]);
         assert_eq!(names(&found.pairs[0].results), ["lives.0.end"]);
+    }
+
+    /// Bug: drives that differed by less than the tolerance counted as the same drive.
+    #[test]
+    fn diff_tolerates_differences_of_results_only() {
+        let other = RUN_JSON.replace("\"low\": 2", "\"low\": 2.01").replace("100", "100.5");
+        let found = diff_of_texts(RUN_JSON, &other, 0.01);
+        assert_eq!((found.pairs[0].causes.len(), found.pairs[0].results.len()), (1, 0));
     }
 
     #[test]

@@ -127,6 +127,27 @@ fn rewriting_the_content_of_a_trimmed_page_counts_for_recycling() {
     assert_max_savings_of_repeated_contents(&savings, 0.0, 1.0 / 2.0);
 }
 
+/// Bug: a write that changed nothing counted by the delta size that the trace states for it.
+#[test]
+fn an_unchanged_page_saves_a_whole_page_whatever_its_stated_delta_size() {
+    let write = |content| {
+        let mut request = page_request(Op::Write, 0, content);
+        (request.content[0].compressed_bytes, request.content[0].delta_bytes) = (4096, 3072);
+        request
+    };
+    let savings = savings_of([write(5), write(5), write(6)]);
+    assert_bounds(
+        &savings,
+        [
+            (ContentMechanismName::DEDUP, Some(1.0 / 3.0)),
+            (ContentMechanismName::RECYCLE, Some(0.0)),
+            // The first write has a stated size too, of a quarter less than a page, as the last one has.
+            (ContentMechanismName::DELTA, Some((1.0 + 2.0 * 0.25) / 3.0)),
+            (ContentMechanismName::COMPRESS, Some(0.0)),
+        ],
+    );
+}
+
 /// Of the three writes, one has a delta of half a page, one an empty delta, and one no delta. Compressed, they take a
 /// quarter, a half and a half of a page; a flash page holds at most four of them.
 #[test]

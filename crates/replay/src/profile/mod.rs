@@ -219,7 +219,7 @@ impl Profiler {
                 descriptor.map_or(ContentDescriptor::UNKNOWN_SIZE, |descriptor| descriptor.delta_bytes);
             match delta {
                 ContentDescriptor::UNKNOWN_SIZE => {}
-                0 => self.unchanged_page_writes += 1,
+                _ if delta == 0 || before == Some(fingerprint) => self.unchanged_page_writes += 1,
                 _ => self.delta_sizes.add_pages(delta, 1),
             }
         }

@@ -1612,6 +1612,40 @@ fn requests_of_no_bytes_are_in_no_latency() {
     }
 }
 
+/// Bug: trims of pages that the input does not use otherwise were called requests of no bytes, although addresses are
+/// compacted and these pages do not exist.
+#[test]
+fn trims_of_pages_that_the_input_does_not_use_are_noted_as_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let trim = |page: u64, pages: u64| Request { op: Op::Trim, ..page_write(page, pages) };
+    let requests = [page_write(1, 2), trim(40, 5), trim(2, 4), page_write(9, 0)];
+    let input = csv_trace(folder.path(), "trims.csv", &requests);
+    let record = run_input(&small_device_config(&[]), &input, "page-map");
+    let has = |text: &str| record.notes.iter().any(|note| note.contains(text));
+    assert!(has("8 trimmed pages are left out, because"), "{:?}", record.notes);
+    assert!(has("trims of which nothing is left: 1"), "{:?}", record.notes);
+    assert!(has("requests of no bytes: 1;"), "{:?}", record.notes);
+}
+
+/// Bug: a trace of fingerprints without sizes made compression and deltas look useless, without a word.
+#[test]
+fn contents_without_sizes_are_noted_on_designs_that_use_sizes() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_sizes = |compressed_bytes, delta_bytes| {
+        let content = ContentDescriptor { fingerprint: Fingerprint(9), compressed_bytes, delta_bytes };
+        let requests = [1, 2, 1].map(|page| Request { content: vec![content], ..page_write(page, 1) });
+        let input = csv_trace(folder.path(), "contents.csv", &requests);
+        ["page-map", "delta", "integrated"].map(|design| {
+            let record = run_input(&small_device_config(&[]), &input, design);
+            record.notes.iter().filter(|note| note.starts_with("no content of the input has a")).count()
+        })
+    };
+    let unknown = ContentDescriptor::UNKNOWN_SIZE;
+    assert_eq!(of_sizes(unknown, unknown), [0, 1, 1]);
+    assert_eq!(of_sizes(1000, unknown), [0, 1, 0]);
+    assert_eq!(of_sizes(unknown, 1000), [0, 0, 1]);
+}
+
 #[test]
 fn a_limit_of_requests_beyond_the_input_is_noted() {
     let of_limit = |limit: u64| {

@@ -90,6 +90,11 @@ pub struct KnownContentSizes {
 }
 
 impl KnownContentSizes {
+    /// Whether both the compressed size and the delta size are known.
+    pub fn are_all_known(self) -> bool {
+        self.is_compressed_size_known && self.is_delta_size_known
+    }
+
     /// Returns the sizes that are known in `self` or in `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {

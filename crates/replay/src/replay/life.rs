@@ -197,15 +197,20 @@ impl<'a> LifeSimulation<'a> {
         if is_filled && let Some(end) = self.fill_drive(on_progress)? {
             return Ok(end);
         }
-        let mut late_requests_of_first_pass = None;
+        let mut requests_of_first_pass = None;
         loop {
             let (before, bytes_before) = (self.requests, self.host_bytes);
             let end = self.replay_input_once(on_progress)?;
             self.elapsed_s += self.run.input_duration_s();
             let counts = &mut self.run.host_request_counts;
             counts.first_request_ns = None;
-            counts.out_of_order_requests =
-                *late_requests_of_first_pass.get_or_insert(counts.out_of_order_requests);
+            // The notes state what the input has, not what all passes over it have had.
+            (counts.out_of_order_requests, counts.empty_requests, self.run.input.untouched_trim_counts) =
+                *requests_of_first_pass.get_or_insert((
+                    counts.out_of_order_requests,
+                    counts.empty_requests,
+                    self.run.input.untouched_trim_counts,
+                ));
             if let Some(end) = end {
                 return Ok(end);
             }

@@ -39,7 +39,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use arrival::{ArrivalPace, RequestClock};
 use compressed_chunk_response_times::{ChunkBufferTraffic, CompressedChunkResponseTimes};
 pub use plan::{InputSurveyResults, Plan};
-use prepared_input::PreparedInput;
+use prepared_input::{PreparedInput, UntouchedTrimCounts};
 pub use request_executor::RequestExecutor;
 use run_trace::RunTraceRecorder;
 pub use run_trace::{FtlStateSample, MAX_TRACED_OPS_AND_REQUESTS, RunTrace, TraceWindow, WindowRequest};
@@ -237,6 +237,8 @@ struct SubtractedCounters {
     /// Number of requests before the measured part of the run whose arrival time lay before the start of the trace, so
     /// that the trace reader raised it to the start time.
     requests_clamped_to_start_time: u64,
+    /// Trims before the measured part of the run that were left out because addresses are compacted.
+    untouched_trim_counts: UntouchedTrimCounts,
 }
 
 impl<'a> Run<'a> {
@@ -388,6 +390,7 @@ impl<'a> Run<'a> {
         self.observations.phase_counters.clear();
         self.subtracted_counters.requests_clamped_to_start_time =
             self.input.request_reader.requests_clamped_to_start_time();
+        self.subtracted_counters.untouched_trim_counts = self.input.untouched_trim_counts;
         Ok(ended)
     }
 

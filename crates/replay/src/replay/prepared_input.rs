@@ -4,11 +4,12 @@
 //! The pages that a batch touches first are listed. The device looks them up before it executes the batch, so that the
 //! memory accesses overlap.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use wearwell::Device;
 use wearwell::address::Lpn;
-use wearwell::data::Fingerprint;
+use wearwell::data::{ContentDescriptor, Fingerprint, KnownContentSizes};
 use wearwell_trace::{Footprint, Op, Request, TraceError};
 
 use super::Plan;
@@ -23,14 +24,27 @@ pub(super) struct PreparedInput {
     pub(super) content_model: ContentModel,
     /// Table that converts the addresses of a trace to dense ones; `None` if addresses are used as they are.
     footprint: Option<Arc<Footprint>>,
+    /// Trims that were left out so far because addresses are compacted.
+    pub(super) untouched_trim_counts: UntouchedTrimCounts,
     /// Whether writes without content get a content from the content model, because the design examines contents.
     adds_content: bool,
+    /// Which sizes were known for at least one written content so far. Not updated if the design examines no contents.
+    pub(super) known_content_sizes: KnownContentSizes,
     /// Binary logarithm of the page size of the device in bytes.
     page_bytes_log2: u32,
     /// Greatest logical page number of the device.
     max_lpn: u64,
     /// First pages of the requests of the last batch, which the device looks up in advance.
     pub(super) lookahead: BatchLookahead,
+}
+
+/// Trims of pages that the input neither reads, writes nor zeroes. If addresses are compacted, these pages do not exist.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct UntouchedTrimCounts {
+    /// Number of trims of which nothing is left.
+    pub(super) trims: u64,
+    /// Number of whole pages that were left out, those of trims included of which something is left.
+    pub(super) pages: u64,
 }
 
 /// First pages that the requests of the next batch touch; the device looks them up before it executes the batch.
@@ -64,7 +78,9 @@ impl PreparedInput {
             request_reader: plan.input.open()?,
             content_model: ContentModel::new(&plan.content_spec, plan.config.seed()),
             footprint: plan.survey.footprint.clone().filter(|_| plan.compacts_addresses()),
+            untouched_trim_counts: UntouchedTrimCounts::default(),
             adds_content: ftl.has_content_mechanisms(),
+            known_content_sizes: KnownContentSizes::default(),
             page_bytes_log2: plan.resolved_device.geometry.page_bytes.trailing_zeros(),
             max_lpn: u64::from(ftl.logical_pages()) - 1,
             lookahead: BatchLookahead::default(),
@@ -114,8 +130,31 @@ impl PreparedInput {
             self.add_model_content(request);
         }
         if let Some(footprint) = &self.footprint {
+            let trimmed = (request.op == Op::Trim).then(|| request.whole_pages());
             footprint.compact_request_addresses(request);
+            if let Some(trimmed) = trimmed {
+                self.count_untouched_pages_of_trim(trimmed, request);
+            }
         }
+    }
+
+    /// Counts what was left out of a trim when its addresses were compacted. `trimmed` are its whole pages before.
+    fn count_untouched_pages_of_trim(&mut self, trimmed: Range<u64>, compacted: &Request) {
+        let is_left_out = !trimmed.is_empty() && compacted.len_bytes == 0;
+        let left = compacted.whole_pages();
+        self.untouched_trim_counts.trims += u64::from(is_left_out);
+        self.untouched_trim_counts.pages +=
+            (trimmed.end - trimmed.start).saturating_sub(left.end - left.start);
+    }
+
+    /// Notes which sizes a write brings for at least one of its contents. A write that brings bytes brings all sizes.
+    fn note_known_content_sizes(&mut self, request: &Request) {
+        let of_bytes = !request.payload.is_empty();
+        let of_request =
+            KnownContentSizes { is_compressed_size_known: of_bytes, is_delta_size_known: of_bytes };
+        let of_contents = request.content.iter().map(ContentDescriptor::known_content_sizes);
+        self.known_content_sizes =
+            of_contents.fold(self.known_content_sizes.or(of_request), KnownContentSizes::or);
     }
 
     /// Adds content from the content model to a write that has no content, and adds the content of a write to the
@@ -125,6 +164,9 @@ impl PreparedInput {
         if request.op == Op::Write {
             let contents = request.content.first().map(|content| content.fingerprint);
             self.lookahead.first_fingerprints_of_writes.extend(contents);
+            if !self.known_content_sizes.are_all_known() {
+                self.note_known_content_sizes(request);
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use wearwell::timing::{LatencySummary, RequestKind, TimingMode};
 use wearwell_config::{Arrival, Precondition, ResolvedDevice};
 use wearwell_trace::PAGE_BYTES;
 
+use super::prepared_input::UntouchedTrimCounts;
 use super::{EarlyEndReason, ReplayError, Run, part_figures};
 use crate::input::InputReader;
 use crate::lifetime::{self, LifetimeManagement};
@@ -405,10 +406,12 @@ impl Run<'_> {
         notes.extend(self.note_of_unsorted_times());
         notes.extend(self.note_of_absent_times());
         notes.extend(self.note_of_empty_requests());
+        notes.extend(self.note_of_untouched_trims());
         notes.extend(self.note_of_input_duration());
         notes.extend(self.note_of_unsteady_precondition());
         notes.extend(self.note_of_enlarged_drive());
         notes.extend(self.note_of_page_size());
+        notes.extend(self.notes_of_absent_sizes());
         notes.extend(self.notes_of_unknown_sizes());
         notes.extend(self.note_of_copied_remaps());
         notes.extend(self.note_of_partly_trimmed_pages());
@@ -491,10 +494,16 @@ impl Run<'_> {
     /// no recovery.
     fn note_of_recovery_time(&self) -> Option<String> {
         let RecoveryOpTimes { spare_read_us, page_read_us, program_us } = self.recovery_op_times();
+        let is_within_run = self.plan.config.recovery.after_requests.is_some() && self.timing.is_some();
+        let left_out = if is_within_run {
+            "; no request waits for it, so latencies, rates and utilisation leave it out"
+        } else {
+            ""
+        };
         self.observations.recovery.as_ref().map(|_| {
             format!(
                 "the time of recovery is that of its flash operations one after the other: {spare_read_us:.1} us for a spare \
-                 area, {page_read_us:.1} us for a page read, {program_us:.1} us for a page program"
+                 area, {page_read_us:.1} us for a page read, {program_us:.1} us for a page program{left_out}"
             )
         })
     }
@@ -595,12 +604,32 @@ impl Run<'_> {
         self.plan.arrival_mode() == Arrival::Open && !self.plan.survey.has_distinct_request_times
     }
 
-    /// Returns a note if requests of no bytes were left out of the latencies.
+    /// Returns a note if the input has requests of no bytes.
     fn note_of_empty_requests(&self) -> Option<String> {
-        let empty = self.host_request_counts.empty_requests;
-        (self.timing.is_some() && empty > 0).then(|| {
-            format!("requests of no bytes: {empty}; they ask nothing of the drive and are in no latency")
+        let empty = self
+            .host_request_counts
+            .empty_requests
+            .saturating_sub(self.measured_untouched_trim_counts().trims);
+        let left_out = if self.timing.is_some() { " and are in no latency" } else { "" };
+        (empty > 0).then(|| format!("requests of no bytes: {empty}; they ask nothing of the drive{left_out}"))
+    }
+
+    /// Returns a note if trims concern pages that do not exist because addresses are compacted.
+    fn note_of_untouched_trims(&self) -> Option<String> {
+        let UntouchedTrimCounts { trims, pages } = self.measured_untouched_trim_counts();
+        (pages > 0 || trims > 0).then(|| {
+            format!(
+                "{pages} trimmed pages are left out, because the input neither reads, writes nor zeroes them; trims of which \
+                 nothing is left: {trims}"
+            )
         })
+    }
+
+    /// Returns the trims of the measured part that were left out because addresses are compacted.
+    fn measured_untouched_trim_counts(&self) -> UntouchedTrimCounts {
+        let (all, before) =
+            (self.input.untouched_trim_counts, self.subtracted_counters.untouched_trim_counts);
+        UntouchedTrimCounts { trims: all.trims - before.trims, pages: all.pages - before.pages }
     }
 
     /// Returns a note if measured requests have times before that of an earlier request; the note states how these
@@ -684,6 +713,29 @@ impl Run<'_> {
     /// the page is known.
     pub(super) fn unknown_size_counts_so_far(&self) -> UnknownSizeCounts {
         self.device.unknown_size_counts().plus(self.executor.unknown_size_counts())
+    }
+
+    /// Returns a note for each kind of content size (compressed size, delta size) that the design uses, if the input
+    /// brings contents but no such size.
+    fn notes_of_absent_sizes(&self) -> impl Iterator<Item = String> + use<> {
+        let brings_contents = !matches!(self.input.request_reader, InputReader::Workload(_))
+            && !self.plan.survey.has_writes_without_content;
+        let (ftl, known) = (self.device.ftl(), self.input.known_content_sizes);
+        let writes = ftl.stats().host_page_writes;
+        let kinds = [
+            (
+                "compressed size, so compression stores",
+                ftl.compression_statistics().is_some() && !known.is_compressed_size_known,
+            ),
+            (
+                "size of its difference to the page before, so delta encoding stores",
+                ftl.delta_statistics().is_some() && !known.is_delta_size_known,
+            ),
+        ];
+        let is_noted = move |&(_, is_absent): &(&str, bool)| is_absent && brings_contents && writes > 0;
+        kinds.into_iter().filter(is_noted).map(|(kind, _)| {
+            format!("no content of the input has a {kind} every page whole: a zero says nothing about the mechanism")
+        })
     }
 
     /// Returns a note for each kind of content size (compressed size, delta size) that the design uses but that is

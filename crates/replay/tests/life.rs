@@ -272,6 +272,33 @@ fn an_interrupted_life_has_no_lifetime_figures() {
     assert!(table.contains("(15.0 % over-provisioning)"), "{table}");
 }
 
+/// Bug: limits were rounded down, so that the mean was half a cycle below the rated cycles.
+#[test]
+fn endurance_limits_of_few_cycles_have_the_rated_mean() {
+    let endurance = Endurance { spread: 0.0001, ..EQUAL_ENDURANCE };
+    let limits = endurance.draw_wear_limits(1000, 20, 1);
+    assert!(limits.iter().all(|limit| limit.erase_cycles == 20), "{limits:?}");
+}
+
+/// Bug: the endurance left by its spread was computed with the limits of blocks that are bad from the factory.
+#[test]
+fn the_usable_endurance_is_that_of_blocks_good_from_the_factory() {
+    let endurance = Endurance { spread: 0.2, ..EQUAL_ENDURANCE };
+    let life = run_life(
+        &drive_config(200, &["device.factory_bad_share=0.1", "replay.seed=3"]),
+        &uniform_input(),
+        "page-map",
+        endurance,
+    );
+    // Limits are whole cycles, so that the mean over the right number of blocks makes a whole sum.
+    let makes_whole_sum = |blocks: u32| {
+        let cycles = life.usable_endurance * f64::from(blocks) * 200.0;
+        (cycles - cycles.round()).abs() < 1e-6
+    };
+    assert!(!makes_whole_sum(128), "all blocks: {}", life.usable_endurance);
+    assert!((100..128).any(makes_whole_sum), "good blocks: {}", life.usable_endurance);
+}
+
 /// Endurance limits have the stated mean and standard deviation; the limits of blocks that fail early are uniform below
 /// the rated cycles.
 #[test]

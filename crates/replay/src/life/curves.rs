@@ -71,15 +71,19 @@ impl LifeRecord {
     }
 }
 
-/// Returns the states of the drives of all lives at regular intervals of host bytes: at most [`MAX_CURVE_POINTS`]
+/// Returns the states of the drives of all lives at regular intervals of host bytes (the last is half a step longer or
+/// shorter at most): at most [`MAX_CURVE_POINTS`]
 /// states, and no closer together than the recorded states of any life.
 fn curve_points(lives: &[Life]) -> Vec<CurvePoint> {
     let Some(last) = curve_end_host_bytes(lives) else { return Vec::new() };
     let spacing = lives.iter().map(max_bytes_between_points).max().unwrap_or(0);
     let step = last.div_ceil(MAX_CURVE_POINTS).max(spacing).max(1);
     let mut courses: Vec<LifePointCursor<'_>> = lives.iter().map(LifePointCursor::of_life).collect();
-    let moments = (1..last.div_ceil(step)).map(|number| number * step).chain([last]);
-    moments.map(|host_bytes| curve_point_at(&mut courses, host_bytes)).collect()
+    // The last interval takes in one that would be shorter than half a step, so that the longest life is counted to its
+    // end.
+    let regular =
+        (1..last.div_ceil(step)).map(|number| number * step).filter(|moment| last - moment >= step / 2);
+    regular.chain([last]).map(|host_bytes| curve_point_at(&mut courses, host_bytes)).collect()
 }
 
 /// Returns the host bytes at which the curves stop: the smallest host bytes at which a life was interrupted; if no life

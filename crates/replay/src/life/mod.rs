@@ -73,7 +73,7 @@ impl Endurance {
     }
 
     /// Draws the endurance limit of each block (number of program/erase cycles), and whether an erase or a program
-    /// fails at the limit. A normal draw of less than one cycle counts as one.
+    /// fails at the limit. A draw is rounded to whole cycles; less than one cycle counts as one.
     pub fn draw_wear_limits(&self, blocks: u32, rated_cycles: u32, seed: u64) -> Vec<WearLimit> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let rated = f64::from(rated_cycles);
@@ -84,7 +84,7 @@ impl Endurance {
             let fails_program = random.random::<f64>() < self.program_share;
             let cycles = if is_early { early } else { normal };
             WearLimit {
-                erase_cycles: cycles.max(1.0) as u32,
+                erase_cycles: cycles.round().max(1.0) as u32,
                 failing_operation: if fails_program {
                     WornBlockFailure::Program
                 } else {
@@ -97,7 +97,7 @@ impl Endurance {
 }
 
 /// Returns the share of the rated cycles of all blocks that a drive uses until `most_failed` of its blocks have failed,
-/// if all blocks wear evenly.
+/// if all blocks wear evenly. `limits` are those of the blocks that were good when the drive was new.
 pub(crate) fn usable_endurance_share(limits: &[WearLimit], most_failed: u64, rated_cycles: u32) -> f64 {
     let mut cycles: Vec<u32> = limits.iter().map(|limit| limit.erase_cycles).collect();
     cycles.sort_unstable();

@@ -74,8 +74,11 @@ impl Plan<'_> {
         let limits =
             record.endurance.draw_wear_limits(resolved.geometry.blocks(), resolved.endurance_cycles, seed);
         let mut living = LifeSimulation::new(run, &record.endurance);
+        let limits_of_good_blocks: Vec<_> = blocks_good_from_factory(living.run.device.ftl().store())
+            .map(|block| limits[block.index()])
+            .collect();
         living.usable_endurance_share = life::usable_endurance_share(
-            &limits,
+            &limits_of_good_blocks,
             living.failed_blocks_ending_life,
             resolved.endurance_cycles,
         );

@@ -209,8 +209,8 @@ pub struct DeltaConfig {
     /// Host writes between two scans for deltas of pages that are no longer written often (such deltas are merged into
     /// their pages); 0 = no scans.
     pub scan_interval_writes: u32,
-    /// Approximate number of deltas that one scan examines. The scan looks for deltas of pages that are no longer
-    /// written often.
+    /// Least number of deltas that one scan examines. The scan looks for deltas of pages that are no longer written
+    /// often. It examines all deltas of each flash page that it visits.
     pub scan_entries: u32,
     /// Share of the spare (over-provisioned) space that pages of deltas may use.
     pub area_share: f64,

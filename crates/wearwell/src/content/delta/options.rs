@@ -27,7 +27,8 @@ pub struct DeltaOptions {
     /// Number of host writes between two scans for logical pages in delta form that became write-cold; 0 means no
     /// scans.
     pub cold_scan_interval_writes: u32,
-    /// Approximate number of deltas that one scan for write-cold logical pages examines.
+    /// Least number of deltas that one scan for write-cold logical pages examines, if there are so many. It examines
+    /// all deltas of each flash page that it visits.
     pub deltas_per_cold_scan: u32,
     /// Largest share of the device's spare flash pages (those beyond the logical pages and the reserves), 0 to 1, that
     /// flash pages of deltas may use.

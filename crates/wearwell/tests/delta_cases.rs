@@ -512,6 +512,36 @@ fn a_block_of_mostly_dead_deltas_becomes_a_gc_victim() {
     assert_eq!(collected(VictimPolicy::DeadBytes), (true, 2));
 }
 
+/// GC of a block of deltas merges the pages that are no longer written often, and packs the other deltas anew. The
+/// paper (section 3.6) merges while valid pages are moved, whatever the victim holds.
+#[test]
+fn gc_of_a_block_of_deltas_merges_those_of_pages_that_became_cold() {
+    let design = DeltaOptions { access_count_table_entries: Some(33), ..options_without_cold_scan() };
+    let mut drive = Drive::with(design, gc_options_on_demand(VictimPolicy::DeadBytes), None);
+    (0..33).for_each(|lpn| drive.write(lpn, 0));
+    (0..33).for_each(|lpn| drive.write_bytes(lpn, &page(lpn, 1, 960)));
+    (0..32).filter(|lpn| lpn % 4 > 0).for_each(|lpn| drive.write_bytes(lpn, &page(lpn, 2, 20)));
+    let data_pages = drive.valid_pages(PageKind::Data);
+    // Reads of other pages push the access counts of some pages out of the table: these are not known to be hot any
+    // more.
+    (34..38).for_each(|lpn| (0..2).for_each(|_| drop(drive.read_bytes(lpn))));
+    let collection = drive.cost(|drive| assert!(drive.collect()));
+    let merges = drive.statistics().gc_merges;
+    let packed_pages = drive.statistics().compacted_delta_pages;
+    assert!(merges > 0 && packed_pages > 0, "{merges} merges, {packed_pages} pages of deltas");
+    assert_eq!(
+        collection,
+        cost(8 + merges, merges + packed_pages),
+        "each page of deltas is read once, and each base"
+    );
+    assert_eq!(drive.valid_pages(PageKind::Data), data_pages, "a merged page takes the place of its base");
+    for lpn in 0..32 {
+        let wanted = if lpn % 4 == 0 { page(lpn, 1, 960) } else { page(lpn, 2, 20) };
+        assert!(drive.read_bytes(lpn) == wanted, "page {lpn}");
+    }
+    audit(&mut drive.device);
+}
+
 /// After a power loss a delta belongs to the version of the page from which it was made. A delta that is older than the
 /// page must not be applied to it.
 #[test]

@@ -605,7 +605,7 @@ impl Ftl {
     /// Returns the stream to which GC copies the live pages of a block of `kind`. Without a free block, data may be
     /// copied to the open block of the host stream, if that has more pages left. The open block then still belongs to
     /// the host stream, because recovery derives the order of pages from the stream of their block.
-    fn stream_of_copies(&self, kind: PageKind, pool: u32) -> Stream {
+    pub(crate) fn stream_of_copies(&self, kind: PageKind, pool: u32) -> Stream {
         let left = |stream: Stream| self.store.open_block_pages_left(stream, pool);
         match kind {
             PageKind::Data if self.store.free_blocks(pool) == 0 && left(Stream::Gc) < left(Stream::Host) => {

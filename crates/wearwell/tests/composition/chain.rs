@@ -599,9 +599,9 @@ fn wearwell_with_battery_ram_and_only_deltas_executes_the_operations_of_the_delt
             "programs: host 7927/7928, gc 7441/7391, content 358/284; \
          reads: host 3775/3773, gc 7440/7391, content 705/655; \
          erases: gc 947/940",
-            "programs: host 7665/7663, gc 6025/3934, translation 4185/0, validity 106/0, content 381/290; \
-         reads: host 3929/3930, gc 6024/3934, translation 18280/0, validity 873/0, content 736/683; \
-         erases: gc 1113/707"
+            "programs: host 7665/7663, gc 6025/3917, translation 4185/0, validity 106/0, content 381/289; \
+         reads: host 3929/3930, gc 6024/3918, translation 18280/0, validity 873/0, content 736/681; \
+         erases: gc 1113/706"
         ],
         "no battery; all together"
     );

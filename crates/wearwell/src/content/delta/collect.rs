@@ -1,9 +1,11 @@
-//! Garbage collection of delta encoding: bases are merged or copied, pages of deltas are packed anew.
+//! Garbage collection of delta encoding: bases are merged or copied, deltas are merged or packed anew.
 //!
 //! A base is a page like any other to GC and is copied with the rest of its victim, unless its logical page should be
-//! merged: then the merged page takes the place of the copy. The deltas of a victim are packed in their order into at
-//! most as many pages, so GC needs no more room than the victim had. If a page of deltas cannot be read, its current
-//! deltas are lost: a lost page in its place lists their logical pages.
+//! merged: then the merged page takes the place of the copy. Of the deltas of a victim, those of logical pages that
+//! should be merged are merged, as far as there is room above GC's reserve and the entry of the map is in RAM. The
+//! others are packed in their order into at most as many pages as they had, so that they need no more room than the
+//! victim had. If a page of deltas cannot be read, its current deltas are lost: a lost page in its place lists their
+//! logical pages.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -16,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
-use crate::store::Stream;
+use crate::store::{GC_RESERVE_BLOCKS, Stream};
 
 impl Ftl {
     /// Merges (rewrites base and delta as one page) the logical pages in delta form that became read-hot or write-cold
@@ -50,8 +52,8 @@ impl Ftl {
         Ok(())
     }
 
-    /// Moves the current deltas out of `victim`, a block of delta pages: packs them anew, in their order, into at most
-    /// as many flash pages as they had.
+    /// Moves the current deltas out of `victim`, a block of delta pages. Merges those of logical pages that became
+    /// read-hot or write-cold, and packs the others anew, in their order, into at most as many flash pages as they had.
     ///
     /// Without a battery, first writes the deltas in the RAM buffer: an older, durable delta of the same logical page
     /// may be in the victim.
@@ -72,6 +74,9 @@ impl Ftl {
                 loaded => loaded?,
             };
             for delta in deltas {
+                if self.try_merge_loaded_delta(&delta, pool, cause)? {
+                    continue;
+                }
                 if packer.page_with_room(delta.delta_and_base_tag_bytes as usize).is_none() {
                     self.write_compacted_page(&mut packer, pool, cause)?;
                 }
@@ -83,6 +88,33 @@ impl Ftl {
         } else {
             Ok(())
         }
+    }
+
+    /// Merges a logical page (rewrites base and delta as one page) whose delta GC has just read, if it became read-hot or
+    /// write-cold. Returns `false`, and changes nothing, if it did not; if the map does not find the base without a
+    /// flash read; if the merged page would need a block that is reserved for the copies of the next victim; or if the
+    /// base cannot be read.
+    fn try_merge_loaded_delta(&mut self, delta: &BufferedDelta, pool: u32, cause: Cause) -> Result<bool> {
+        let (lpn, stream) = (delta.lpn, self.stream_of_copies(PageKind::Data, pool));
+        let has_room = self.store.free_blocks(pool) >= GC_RESERVE_BLOCKS
+            && self.store.free_pages_above_reserve(stream, pool) > 0;
+        if !has_room || !self.delta_state().should_merge_delta(lpn) {
+            return Ok(false);
+        }
+        let Some(base) = self.mapping.lookup_in_ram(lpn) else { return Ok(false) };
+        let mut page = self.zero_filled_page();
+        match self.read_unit(base, &mut page, cause) {
+            Err(error) if error.is_media_error() => return Ok(false),
+            read => read?,
+        }
+        self.apply_loaded_delta(delta, &mut page)?;
+        match self.rewrite_merged_page(lpn, base, stream, pool, Some(&page), cause) {
+            // A failed program used up the open block. The delta stays as it is.
+            Err(Error::Full { .. }) => return Ok(false),
+            merged => merged?,
+        }
+        self.delta_state_mut().statistics.gc_merges += 1;
+        Ok(true)
     }
 
     /// Creates a buffer to pack the deltas of the flash pages `pages` anew. It allows at least as many deltas per page

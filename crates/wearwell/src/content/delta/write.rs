@@ -415,6 +415,17 @@ impl Ftl {
         )
     }
 
+    /// Applies a delta that GC has read, and that is the current one of its logical page, to `page`, which must contain
+    /// the base.
+    pub(super) fn apply_loaded_delta(&mut self, delta: &BufferedDelta, page: &mut [u8]) -> Result<()> {
+        self.store.stats.controller_work.merged_deltas += 1;
+        if page.is_empty() || !self.delta_state().has_delta_bytes(delta.lpn) {
+            return Ok(());
+        }
+        let payload_bytes = delta.payload.len().saturating_sub(self.base_tag_bytes());
+        apply_delta_to_base(page, &delta.payload[..payload_bytes], delta.lpn)
+    }
+
     /// Counts a host read of `lpn`. If `lpn` has a delta and became read-hot, merges it (rewrites base and delta as one
     /// page). `page` is the content that was read, or empty. The merge is deferred, so that the read returns before it.
     pub(crate) fn count_host_read_and_merge_delta_if_hot(&mut self, lpn: Lpn, page: &[u8]) -> Result<()> {

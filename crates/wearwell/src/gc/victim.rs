@@ -143,8 +143,8 @@ impl VictimChooser {
 }
 
 /// Returns the figure by which the cost-benefit policy ranks a block: `(1 - u) / 2u * age`, where `u` is the share of
-/// valid pages and `age` the number of flash programs since the block was closed. Infinite for a block without valid
-/// pages.
+/// valid pages and `age` the number of flash programs since the block was closed, plus one. Infinite for a block
+/// without valid pages.
 fn benefit_over_cost(blocks: &BlockTable, block: BlockId, now_sequence: u64) -> f64 {
     let used = blocks.valid_pages(block) as f64 / blocks.max_valid_pages_per_block() as f64;
     let age = (now_sequence - blocks.closed_at_sequence(block)) as f64 + 1.0;

@@ -13,7 +13,7 @@ use crate::report::{
 /// Largest number of pairs of mechanisms whose overlap is described in a sentence.
 const MAX_DESCRIBED_OVERLAPS: usize = 2;
 /// Smallest overlap of two mechanisms that is described in a sentence, as a share of the baseline's figure.
-const MIN_DESCRIBED_OVERLAP_SHARE: f64 = 0.001;
+const MIN_DESCRIBED_OVERLAP_SHARE: f64 = 0.01;
 
 /// Line above the table of subsets, which explains its short column titles.
 const SUBSETS_CAPTION: &str = "\

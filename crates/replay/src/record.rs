@@ -463,7 +463,7 @@ pub struct LifetimeRecord {
     pub years_by_programs: Option<f64>,
     /// Predicted years until the rated cycles are used, computed as `years_by_programs`, but without the first epoch of
     /// lifetime management. In that epoch nothing is known yet and no write-saving scheme runs: in five years it is a
-    /// 500,000th of the time, but in a short run a large part. Absent without lifetime management.
+    /// 525,600th of the time, but in a short run a large part. Absent without lifetime management.
     pub years_after_first_epoch: Option<f64>,
     /// Mean latency of host writes, microseconds, if a write ends only when its content is programmed or mapped to a
     /// stored page with equal content. A page that is buffered until a compressed chunk is full counts with the

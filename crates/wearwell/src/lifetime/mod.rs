@@ -9,8 +9,8 @@
 //! The module has no clock and does no I/O: the caller passes the time and the counters. It knows schemes by their
 //! position in the write pipeline and by their energy ([`energy`]), not by what they do.
 //!
-//! In the first epoch there is no history, so no scheme runs and nothing is throttled, as in the paper. Schemes that do
-//! not run are sampled ([`sampling`]), so ratios are known for the second epoch.
+//! In the first epoch there is no history, so no scheme runs and nothing is throttled: our reading of the paper, which
+//! does not describe it. Schemes that do not run are sampled ([`sampling`]), so ratios are known for the second epoch.
 //!
 //! A drive without a target lifetime has no capacity per epoch. For it there is
 //! [`SchemeSelectionRule::SavesWritesAndEnergy`], which is the first step of the algorithm alone: every scheme that

@@ -20,6 +20,7 @@ mod il;
 mod lx;
 mod markdown;
 pub mod missing_record;
+pub mod reason_digest;
 pub mod render;
 pub mod request_source;
 pub mod result_counts;

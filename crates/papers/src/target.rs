@@ -137,6 +137,10 @@ pub struct DifferenceReason {
     /// direction of an effect can be compared.
     #[serde(default)]
     pub has_no_figure: bool,
+    /// Digest that the values behind the reason had when the numbers in its text were last compared with the records
+    /// ([`digest_of_values_behind_reason`](super::reason_digest::digest_of_values_behind_reason)).
+    #[serde(default)]
+    pub checked_against: String,
 }
 
 /// A statement that the paper makes in one place.

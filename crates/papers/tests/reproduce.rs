@@ -10,6 +10,7 @@ use wearwell_papers::differing_rows::differing_row_ids;
 use wearwell_papers::experiment::{
     Experiment, ExperimentRecord, ExperimentRecords, ExperimentWork, InputKind,
 };
+use wearwell_papers::reason_digest::digest_of_values_behind_reason;
 use wearwell_papers::request_source::RequestSource;
 use wearwell_papers::result_counts::{OutcomeCounts, ResultCounts};
 use wearwell_papers::results::ReproducedResult;
@@ -1030,6 +1031,49 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
             }
         }
     }
+}
+
+/// Papers whose reasons have no digest yet, because their texts have not been compared with the present records.
+const PAPERS_WITHOUT_REASON_DIGESTS: [Paper; 1] = [Paper::DeltaFtl];
+
+/// Texts of reasons quote numbers by hand, and could go stale unnoticed when a record changes.
+#[test]
+fn texts_of_reasons_were_compared_with_the_present_records() {
+    let mut stale = Vec::new();
+    for paper in Paper::ALL.into_iter().filter(|paper| !PAPERS_WITHOUT_REASON_DIGESTS.contains(paper)) {
+        let folders = checked_in_result_folders().into_iter().filter(|(other, _)| *other == paper);
+        let records: Vec<PaperResults> = folders.map(|(_, folder)| results_in(&folder)).collect();
+        for difference in &paper.targets().differences {
+            let digest = digest_of_values_behind_reason(difference, &records);
+            if digest != difference.checked_against {
+                stale.push(format!(
+                    "papers/{paper}/targets.toml, reason for {}: compare the numbers in its text with the records, \
+                     correct them, then write checked_against = \"{digest}\"",
+                    difference.rows.join(", ")
+                ));
+            }
+        }
+    }
+    assert!(stale.is_empty(), "values behind reasons have changed:\n{}", stale.join("\n"));
+}
+
+/// A change below the third digit must not ask for a new comparison, and a change of the third must.
+#[test]
+fn the_digest_of_a_reason_depends_on_three_digits_of_each_value() {
+    let difference: DifferenceReason =
+        toml::from_str("rows = [\"LX-21\"]\nwhy = \"A cause.\"\ntested_by = [\"homes/*\"]").unwrap();
+    let digest = |name: &str, value: f64| {
+        let mut results = PaperResults::new_empty(Paper::RecyclableSsd, ExperimentSize::Quick, 1);
+        results.experiments = vec![ExperimentRecord {
+            name: name.to_owned(),
+            figures: [("erases".to_owned(), value)].into(),
+            ..ExperimentRecord::default()
+        }];
+        digest_of_values_behind_reason(&difference, &[results])
+    };
+    assert_eq!(digest("homes/128k", 1234.0), digest("homes/128k", 1233.0));
+    assert_ne!(digest("homes/128k", 1234.0), digest("homes/128k", 1245.0));
+    assert_eq!(digest("mail/128k", 1234.0), digest("mail/128k", 9999.0), "it did not test the reason");
 }
 
 /// Checks that the reason for a difference has at most one kind of support: experiments, a contradiction in the paper,

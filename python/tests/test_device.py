@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import random
 import re
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -300,6 +302,28 @@ def test_a_column_that_is_not_there_and_names_that_it_has_not_are_said() -> None
         pages["stat"]
     with pytest.raises(ww.WearwellError, match="the column owner holds numbers"):
         pages.texts("owner")
+
+
+def test_a_device_whose_policy_refers_to_it_is_collected() -> None:
+    # It was kept for ever, with the pages of its flash.
+    class Own:
+        device: ww.Device
+
+        def choose(self, blocks: ww.Blocks) -> None:
+            gc.collect()  # The engine uses the policy in this moment.
+
+    def use() -> weakref.ref[Own]:
+        policy = Own()
+        policy.device = ww.Device("page-map", ww.Drive(fit=1.0), footprint_pages=256, victim_policy=policy)
+        for number in range(3 * policy.device.logical_pages):
+            policy.device.write(number % policy.device.logical_pages, f"{number} ")
+        assert policy.device.counters["gc_victims"] > 0
+        policy.device.check()
+        return weakref.ref(policy)
+
+    policy = use()
+    gc.collect()
+    assert policy() is None
 
 
 def test_a_device_is_not_copied() -> None:

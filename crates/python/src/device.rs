@@ -13,6 +13,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyAssertionError, PyRuntimeError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::json;
@@ -31,7 +32,7 @@ use wearwell_watch::stepped_drive::SteppedDrive;
 use crate::columns::{NumpyColumn, PAGE_KINDS_BY_CODE, code_column, code_of, names_of_codes, number_column};
 use crate::configuration::Configuration;
 use crate::integer::{extract_integer_in_range, repr_of};
-use crate::policy::{OnInterrupt, SharedVictimPolicyState, python_victim_policy};
+use crate::policy::{OnInterrupt, SharedPythonFunction, SharedVictimPolicyState, python_victim_policy};
 use crate::refusal_error;
 
 pyo3::create_exception!(
@@ -161,6 +162,8 @@ pub(crate) struct Device {
     is_powerless: AtomicBool,
     /// State of the GC victim policy in Python: it chooses victims, or an exception or ctrl-C has ended it.
     policy_state: SharedVictimPolicyState,
+    /// Function of the GC victim policy in Python. It may refer to this object: the garbage collector collects both.
+    policy_function: SharedPythonFunction,
 }
 
 impl Device {
@@ -299,8 +302,11 @@ impl Device {
         let mut drive =
             SteppedDrive::new(&configuration.config, design, footprint_pages).map_err(refusal_error)?;
         let mut policy_state = SharedVictimPolicyState::default();
+        let mut policy_function = SharedPythonFunction::default();
         if let Some((name, choose)) = victim_policy {
-            let (policy, its_outcome) = python_victim_policy(name, choose, OnInterrupt::Raise);
+            policy_function = SharedPythonFunction::new(choose);
+            let (policy, its_outcome) =
+                python_victim_policy(name, policy_function.clone(), OnInterrupt::Raise);
             drive.set_user_victim_policy(policy);
             policy_state = its_outcome;
         }
@@ -311,7 +317,18 @@ impl Device {
             is_powerless: AtomicBool::new(false),
             drive: Mutex::new(drive),
             policy_state,
+            policy_function,
         })
+    }
+
+    /// Reports the function of the victim policy to Python's garbage collector.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.policy_function.traverse(&visit)
+    }
+
+    /// Drops the function of the victim policy, which ends a cycle of references through the drive.
+    fn __clear__(&self) {
+        self.policy_function.clear();
     }
 
     /// Size of the drive's pages, bytes.

@@ -19,7 +19,7 @@ use wearwell_replay::replay::{InputSurveyResults, Plan, RunPhase};
 use wearwell_trace::{self as trace, AssumedOp, BlockLayerStage, CsvColumns, Format, OpenOptions, TimeUnit};
 
 use crate::configuration::Configuration;
-use crate::policy::{OnInterrupt, python_victim_policy};
+use crate::policy::{OnInterrupt, SharedPythonFunction, python_victim_policy};
 use crate::progress_watch::{ProgressWatch, phase_name};
 use crate::{refusal_error, with_python_argument_names};
 
@@ -168,7 +168,9 @@ impl Input {
         py.detach(|| {
             let mut watch = ProgressWatch::new(on_progress);
             let (policy, outcome) = victim_policy
-                .map(|(name, choose)| python_victim_policy(name, choose, OnInterrupt::EndRun))
+                .map(|(name, choose)| {
+                    python_victim_policy(name, SharedPythonFunction::new(choose), OnInterrupt::EndRun)
+                })
                 .unzip();
             let outcome = outcome.unwrap_or_default();
             let record = self.with_checked_plan(config, design, policy, |plan| {

@@ -11,6 +11,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use wearwell::address::BlockId;
@@ -69,6 +70,38 @@ pub(crate) enum OnInterrupt {
     EndRun,
 }
 
+/// The Python function of a GC victim policy, shared by the engine and the drive's Python object. Python's garbage
+/// collector visits and clears it through that object, because it cannot look into the engine.
+#[derive(Clone, Default)]
+pub(crate) struct SharedPythonFunction(Arc<Mutex<Option<Py<PyAny>>>>);
+
+impl SharedPythonFunction {
+    /// Shares `function` with the engine.
+    pub(crate) fn new(function: Py<PyAny>) -> Self {
+        Self(Arc::new(Mutex::new(Some(function))))
+    }
+
+    /// Returns the function; `None` after the garbage collector has cleared it. The lock is held only while the
+    /// interpreter is attached and never while Python code runs, so the garbage collector never meets a locked function.
+    fn get(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        let function = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        function.as_ref().map(|function| function.clone_ref(py))
+    }
+
+    /// Reports the function to Python's garbage collector.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // An object that is not reported is kept alive.
+        self.0.try_lock().map_or(Ok(()), |function| visit.call(&*function))
+    }
+
+    /// Drops the function, for Python's garbage collector: the drive that uses it is garbage.
+    pub(crate) fn clear(&self) {
+        let function = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Its destructor may run Python code, so the lock is released before.
+        drop(function);
+    }
+}
+
 /// A GC victim policy that calls a Python function with the pool (a plane, or the planes of a superblock), the pages of
 /// a block, the programs so far and the columns of the candidate blocks. The function returns the number of a block, or
 /// `None` for the engine's greedy choice.
@@ -76,7 +109,7 @@ struct PythonPolicy {
     /// Name of the policy in records of runs.
     name: String,
     /// Python function that chooses the victim.
-    python_function: Py<PyAny>,
+    python_function: SharedPythonFunction,
     /// Effect of ctrl-C while the Python function runs.
     on_interrupt: OnInterrupt,
     /// State of the policy (running, or ended by an exception or ctrl-C), shared with the caller of the engine.
@@ -87,7 +120,7 @@ struct PythonPolicy {
 /// how it has ended.
 pub(crate) fn python_victim_policy(
     name: String,
-    choose: Py<PyAny>,
+    choose: SharedPythonFunction,
     on_interrupt: OnInterrupt,
 ) -> (UserVictimPolicy, SharedVictimPolicyState) {
     let policy_state = SharedVictimPolicyState::default();
@@ -109,9 +142,9 @@ impl ChooseVictim for PythonPolicy {
         let rows: Vec<VictimCandidate> = candidates.iter().collect();
         let asked = (candidates.pool_number(), candidates.block_pages(), candidates.last_sequence_number());
         Python::attach(|py| {
-            let answer = self
-                .python_function
-                .call1(py, (asked.0, asked.1, asked.2, victim_candidate_columns(py, &rows)));
+            // Without the function the drive is garbage, so no choice matters.
+            let Some(function) = self.python_function.get(py) else { return Ok(None) };
+            let answer = function.call1(py, (asked.0, asked.1, asked.2, victim_candidate_columns(py, &rows)));
             let chosen = answer.and_then(|answer| answer.extract::<Option<u32>>(py));
             chosen.map(|block| block.map(BlockId)).or_else(|error| {
                 if self.on_interrupt == OnInterrupt::EndRun && error.is_instance_of::<PyKeyboardInterrupt>(py)

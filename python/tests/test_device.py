@@ -281,7 +281,7 @@ def test_integers_and_bytes_of_numpy_are_addresses_and_data() -> None:
     page = numpy.arange(device.page_bytes, dtype="u1")
     for data in (page, bytearray(page), memoryview(page.tobytes())):
         device.trim(lpn)
-        device.write(lpn, data)  # type: ignore[arg-type]
+        device.write(lpn, data)
         assert device.read((1 << 20) + 3) == page.tobytes()
     assert device.read(3) == bytes(device.page_bytes)
     for wrong in (5, None, ["a"]):

@@ -6,6 +6,8 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import wearwell as ww
 from wearwell._native import Configuration
 from wearwell._settings import config_file_text, setting, settings_of_value
 
-from common import PGBENCH, TINY, Command, refused_alike, sentence_of
+from common import PGBENCH, TINY, Command, measured, refused_alike, sentence_of
 
 LOAD = ww.Trace.workload(TINY)
 MISTAKES: list[tuple[str, list[str], Callable[[], Any]]] = [
@@ -380,6 +382,11 @@ SENTENCES: list[tuple[str, Callable[[], Any]]] = [
     (r"^files has no effect on requests, .*: give the path", lambda: ww.profile(LOAD, files=True)),
     (r"^against has no effect on requests, .*: give the path", lambda: ww.profile(LOAD, against="old")),
     (r"^run has no effect beside against, .*: leave one", lambda: ww.profile(".", against="old", run=True)),
+    (r"^over_provisioning is b'0.1': give a number", lambda: ww.replay(LOAD, over_provisioning=b"0.1")),  # type: ignore[arg-type]
+    (r"^spread is b'x': give a number", lambda: ww.life(LOAD, spread=b"x")),  # type: ignore[arg-type]
+    (r"^device.over_provisioning is Decimal\('NaN'\): give a finite number", lambda: ww.Drive(over_provisioning=Decimal("NaN"))),
+    (r"^device.channels is np.timedelta64\(2,'ns'\): give a finite", lambda: ww.Drive(channels=numpy.timedelta64(2, "ns"))),  # type: ignore[arg-type]
+    (r"^gc.low_blocks is array\(\[1, 2\]\): give a finite", lambda: ww.Design(settings={"gc.low_blocks": numpy.array([1, 2])})),
     (r"^unknown assume `write` \(did you mean `writes`\?\)", lambda: ww.Trace(PGBENCH, assume="write")),  # type: ignore[arg-type]
 ]
 
@@ -388,6 +395,25 @@ SENTENCES: list[tuple[str, Callable[[], Any]]] = [
 def test_an_argument_that_cannot_be_is_refused_with_advice(sentence: str, call: Callable[[], Any]) -> None:
     with pytest.raises(ww.WearwellError, match=sentence):
         call()
+
+
+def test_numbers_of_any_type_are_numbers() -> None:
+    """Type checkers accepted some that were refused, and refused integers of NumPy that were accepted."""
+    expected = ww.Drive("lab-8g", over_provisioning=0.25, channels=2, read_us=45.0)
+    for share, channels in ((Decimal("0.25"), numpy.int64(2)), (Fraction(1, 4), numpy.uint8(2)), (numpy.float32(0.25), 2)):
+        drive = ww.Drive("lab-8g", over_provisioning=share, channels=channels, read_us=45)
+        assert drive.values["channels"] == 2 and drive.settings()[:2] == expected.settings()[:2]
+        runs = ww.replay(LOAD, over_provisioning=share), ww.replay(LOAD, settings={"device.over_provisioning": share})
+        assert [measured(run.to_dict()) for run in runs] == [measured(ww.replay(LOAD, over_provisioning=0.25).to_dict())] * 2
+
+
+def test_paths_of_bytes_are_paths(tmp_path: Path) -> None:
+    """They worked, but type checkers refused them."""
+    (tmp_path / "drive.toml").write_text("[gc]\npolicy = 'fifo'\n")
+    config, store = os.fsencode(tmp_path / "drive.toml"), os.fsencode(tmp_path / "store")
+    sweep = ww.sweep(LOAD, config=config, store=store, jobs=1, progress=False)
+    assert sweep.rows[0]["config.gc.policy"] == "fifo" and os.listdir(tmp_path / "store")
+    assert ww.replay(LOAD, config=config).config.gc.policy == "fifo"
 
 
 BOOLEANS: dict[str, Callable[[Any], object]] = {

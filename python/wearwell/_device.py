@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, SupportsIndex, TypeAlias
 
 from . import _native
 from ._columns import Columns
@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 CutOutcome: TypeAlias = Literal["before", "torn", "after"]
 """Outcome of a power cut for the operation that it interrupts: not done, a torn page or block, or fully done."""
+
+
+class _ArrayOfNumpy(Protocol):
+    """An array of NumPy. Only from Python 3.12 on its type says that it is a `Buffer`."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
 
 _LETTERS = {"free": ".", "valid": "#", "invalid": "-", "recyclable": "r", "torn": "x"}
 
@@ -74,7 +82,7 @@ class Device:
         *,
         footprint_pages: SupportsIndex = 1024,
         settings: Mapping[str, Value] | None = None,
-        config: str | os.PathLike[str] | None = None,
+        config: str | bytes | os.PathLike[str] | None = None,
         victim_policy: VictimPolicy | None = None,
     ) -> None:
         self.design = design if isinstance(design, Design) else Design(design)
@@ -115,7 +123,7 @@ class Device:
         """Whether power is lost. `recover()` restores it."""
         return self._native.is_powerless
 
-    def write(self, lpn: SupportsIndex, data: Buffer | str) -> None:
+    def write(self, lpn: SupportsIndex, data: Buffer | _ArrayOfNumpy | str) -> None:
         """Writes bytes (whole 512-byte sectors) from the start of a logical page on. A text is repeated to fill one page.
 
         Any object whose bytes Python can see is written as its bytes, such as an array of NumPy.

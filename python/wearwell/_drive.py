@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, SupportsFloat, SupportsIndex
 
 from ._native import Configuration, WearwellError, devices, unknown_name
-from ._settings import Value, setting
+from ._settings import Value, setting, without_numpy
 
 
 class Drive:
@@ -20,26 +20,26 @@ class Drive:
         self,
         preset: str | None = None,
         *,
-        over_provisioning: float | None = None,
+        over_provisioning: SupportsFloat | None = None,
         over_provisioning_of: Literal["logical", "physical"] | None = None,
-        logical_pages: int | None = None,
-        fit: float | None = None,
-        reserve_blocks: float | None = None,
-        channels: int | None = None,
-        dies_per_channel: int | None = None,
-        planes_per_die: int | None = None,
-        blocks_per_plane: int | None = None,
-        pages_per_block: int | None = None,
-        page_bytes: int | None = None,
-        spare_bytes: int | None = None,
-        superblock_planes: int | None = None,
+        logical_pages: SupportsIndex | None = None,
+        fit: SupportsFloat | None = None,
+        reserve_blocks: SupportsFloat | None = None,
+        channels: SupportsIndex | None = None,
+        dies_per_channel: SupportsIndex | None = None,
+        planes_per_die: SupportsIndex | None = None,
+        blocks_per_plane: SupportsIndex | None = None,
+        pages_per_block: SupportsIndex | None = None,
+        page_bytes: SupportsIndex | None = None,
+        spare_bytes: SupportsIndex | None = None,
+        superblock_planes: SupportsIndex | None = None,
         striping: Literal["channel-first", "plane-first"] | None = None,
-        read_us: float | None = None,
-        program_us: float | None = None,
-        erase_us: float | None = None,
-        channel_mb_per_s: float | None = None,
-        endurance_cycles: int | None = None,
-        factory_bad_share: float | None = None,
+        read_us: SupportsFloat | None = None,
+        program_us: SupportsFloat | None = None,
+        erase_us: SupportsFloat | None = None,
+        channel_mb_per_s: SupportsFloat | None = None,
+        endurance_cycles: SupportsIndex | None = None,
+        factory_bad_share: SupportsFloat | None = None,
         wear_out: bool | None = None,
     ) -> None:
         given: dict[str, Value | None] = {
@@ -67,7 +67,7 @@ class Drive:
         }
         self.preset = preset
         """Name of the preset; None for a drive whose size fits the input."""
-        self.values = {key: value for key, value in given.items() if value is not None}
+        self.values = {key: without_numpy(value) for key, value in given.items() if value is not None}
         """Figures that replace those of the preset, by key of `[device]`."""
         if preset is not None and not isinstance(preset, str):
             raise WearwellError(f"drive is {preset!r}: give the name of a preset, or a Drive")

@@ -60,7 +60,7 @@ def life(
     content_model: str | None = None,
     seed: SupportsIndex | None = None,
     settings: Mapping[str, Value] | None = None,
-    config: str | os.PathLike[str] | None = None,
+    config: str | bytes | os.PathLike[str] | None = None,
     scale_to: SupportsIndex | None = None,
     jobs: SupportsIndex = 1,
     progress: Progress | None = None,

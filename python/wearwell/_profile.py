@@ -40,13 +40,13 @@ _SAMPLE_MAX = 1_000_000
 def profile(
     source: Trace | str | os.PathLike[str] | Any,
     *,
-    against: str | os.PathLike[str] | None = None,
+    against: str | bytes | os.PathLike[str] | None = None,
     files: bool = False,
     sample: SupportsIndex = 1,
     run: bool = False,
     drive: Drive | str | None = None,
     settings: Mapping[str, Value] | None = None,
-    config: str | os.PathLike[str] | None = None,
+    config: str | bytes | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> ProfileResult:
     """Profiles a trace, a directory or a disk image, and returns the same as `wearwell profile`.
@@ -100,7 +100,7 @@ def _configuration_of_runs(
     run: bool,
     drive: Drive | str | None,
     settings: Mapping[str, Value] | None,
-    config: str | os.PathLike[str] | None,
+    config: str | bytes | os.PathLike[str] | None,
 ) -> Configuration | None:
     """Returns the configuration of the runs of mechanisms; None without runs."""
     given = {"drive": drive, "settings": settings, "config": config}

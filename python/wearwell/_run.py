@@ -43,7 +43,7 @@ def replay(
     content_model: str | None = None,
     seed: SupportsIndex | None = None,
     settings: Mapping[str, Value] | None = None,
-    config: str | os.PathLike[str] | None = None,
+    config: str | bytes | os.PathLike[str] | None = None,
     scale_to: SupportsIndex | None = None,
     victim_policy: VictimPolicy | None = None,
     progress: Callable[[str, int, int], object] | None = None,
@@ -111,7 +111,7 @@ class Run:
         drive: Drive | str | None,
         design: Design | str,
         run_settings: list[str],
-        config: str | os.PathLike[str] | None,
+        config: str | bytes | os.PathLike[str] | None,
     ) -> Run:
         trace = trace if isinstance(trace, Trace) else Trace(trace)
         drive = drive if isinstance(drive, Drive) else Drive(drive)

@@ -92,12 +92,21 @@ def checked_integer(name: str, value: Any, least: int, most: int, meaning: str =
 
 def checked_number(name: str, value: Any) -> float:
     """Returns an argument as a number. Raises an error that names it if it is none."""
-    if not isinstance(value, str):
-        try:
-            return float(value)
-        except (TypeError, OverflowError):
-            pass
-    raise WearwellError(f"{name} is {value!r}: give a number")
+    number = _float_of(value)
+    if number is None:
+        raise WearwellError(f"{name} is {value!r}: give a number")
+    return number
+
+
+def _float_of(value: Any) -> float | None:
+    """Returns a number of any type, such as a `Decimal`, as a `float`; None if the value is no number."""
+    # `float` parses texts and bytes, and takes a time of NumPy for its number of nanoseconds.
+    if isinstance(value, str) or is_time_of_numpy(value) or not isinstance(value, (SupportsFloat, SupportsIndex)):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def checked_text(name: str, value: Any) -> str:
@@ -126,7 +135,12 @@ def require_callable(progress: Any) -> None:
 def without_numpy(value: Any) -> Any:
     """Returns the Python value of a number or truth value of NumPy; any other value as it is."""
     item = getattr(value, "item", None)
-    return item() if item is not None and getattr(value, "size", 1) == 1 else value
+    return item() if item is not None and getattr(value, "size", 1) == 1 and not is_time_of_numpy(value) else value
+
+
+def is_time_of_numpy(value: Any) -> bool:
+    """Whether a value is a time or a duration of NumPy, or an array of them: as numbers, their unit would be lost."""
+    return getattr(getattr(value, "dtype", None), "kind", None) in ("M", "m")
 
 
 def refuse_surrogates(what: str, text: str) -> str:
@@ -157,8 +171,9 @@ def _toml_of(key: str, value: Value) -> str:
         return "[" + ", ".join(_toml_of(key, item) for item in value) + "]"
     if isinstance(value, int):
         return repr(checked_integer(key, value, -(1 << 63), (1 << 63) - 1))
-    if isinstance(value, float) and math.isfinite(value):
-        return repr(value)
+    number = _float_of(value)
+    if number is not None and math.isfinite(number):
+        return repr(number)
     raise WearwellError(f"{key} is {value!r}: give a finite number, a text, True or False, or a list of these")
 
 

@@ -48,11 +48,11 @@ def sweep(
     content_model: str | None | Iterable[str | None] = None,
     seed: SupportsIndex | None | Iterable[SupportsIndex | None] = None,
     settings: Mapping[str, Value | Iterable[Value]] | None = None,
-    config: str | os.PathLike[str] | None = None,
+    config: str | bytes | os.PathLike[str] | None = None,
     scale_to: SupportsIndex | None = None,
     executor: str | Executor = "local",
     jobs: SupportsIndex | None = None,
-    store: str | os.PathLike[str] | None = None,
+    store: str | bytes | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Sweep:
     """Runs every combination of the arguments that have several values: arguments and values in `settings` may be lists.
@@ -156,7 +156,7 @@ class _SweepPoint:
         drive: Drive | str | None,
         design: Design | str,
         values: _RunValues,
-        config: str | os.PathLike[str] | None,
+        config: str | bytes | os.PathLike[str] | None,
     ) -> _SweepPoint:
         sweep_settings = settings_of_keywords(**values.keywords, settings=values.settings)
         return cls(Run.of(trace, drive, design, sweep_settings, config), sweep_settings, values.varied_values)

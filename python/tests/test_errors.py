@@ -309,6 +309,27 @@ def test_a_value_of_a_table_that_cannot_be_is_refused_with_its_row(column: str, 
             ww.Trace(wrong)
 
 
+def test_a_wrong_value_far_from_the_beginning_of_a_table_is_refused_with_its_row() -> None:
+    """Rows are written in batches, in which they have other numbers."""
+    rows = 150_000
+    table: dict[str, Any] = {
+        "time_us": numpy.arange(rows),
+        "op": ["write"] * rows,
+        "offset_bytes": numpy.zeros(rows, int),
+        "length_bytes": numpy.full(rows, 4096),
+    }
+    sentences: list[tuple[str, Any, str]] = [
+        ("offset_bytes", -1, "offset_bytes is -1: give an integer"),
+        ("time_us", 5, "time_us is 5, less than 139999 in the row before"),
+        ("op", "erase", "unknown operation `erase`"),
+    ]
+    for column, value, sentence in sentences:
+        wrong = {**table, column: list(table[column])}
+        wrong[column][140_000] = value
+        with pytest.raises(ww.WearwellError, match=f"^row 140000 of the table of requests: {sentence}"):
+            ww.Trace(wrong)
+
+
 class NamesOnly:
     """Has names of columns, but no columns."""
 

@@ -159,18 +159,24 @@ def html_page_of_sweep(runs: list[tuple[str, str]], failures: list[tuple[str, st
 def scale_record_to_capacity(record: str, bytes: int) -> str:
     """Scales the record of a run to a drive that exports `bytes` bytes: adds its lifetime in years. Returns it as JSON."""
 
-def write_trace(
-    path: str | PathLike[str],
-    time_us: list[float],
-    op: list[str],
-    offset_bytes: list[int],
-    length_bytes: list[int],
-    device: list[int] = ...,
-    fingerprints: list[str] = ...,
-    source_bytes: list[int | None] = ...,
-) -> int:
-    """Writes a table of requests to a trace file in the native format and returns the number of requests. Columns that the
-    table lacks are empty."""
+class RequestTableWriter:
+    """A trace file in the native format to which the rows of a table of requests are written in batches."""
+
+    def __new__(cls, path: str | PathLike[str]) -> RequestTableWriter: ...
+    def write_rows(
+        self,
+        time_us: list[float],
+        op: list[str],
+        offset_bytes: list[int],
+        length_bytes: list[int],
+        device: list[int],
+        fingerprints: list[str],
+        source_bytes: list[int | None],
+    ) -> None:
+        """Writes the next rows of the table. Columns that the table lacks are empty."""
+
+    def finish(self) -> int:
+        """Completes the file after the last row, and returns its number of requests."""
 
 def leveling_settings(
     input: Input, configuration: Configuration, design: str, leveling: str, settings: list[str]

@@ -15,14 +15,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ._native import Input, WearwellError, write_trace
-from ._settings import checked_bool, checked_integer, checked_number, checked_text, displayed_path, refuse_surrogates
+from ._native import Input, RequestTableWriter, WearwellError
+from ._settings import (
+    checked_bool,
+    checked_integer,
+    checked_number,
+    checked_text,
+    displayed_path,
+    refuse_surrogates,
+)
 
 _PATH_TYPES = (str, bytes, os.PathLike)
 _NEEDED_COLUMNS = ("time_us", "op", "offset_bytes", "length_bytes")
 _OPTIONAL_COLUMNS = ("device", "fingerprints", "source_bytes")
 _OPERATIONS = "read, write, trim, zero, flush, remap, move or phase"
 _OPERATIONS_WITHOUT_ADDRESS = ("flush", "F", "phase", "P")
+_ROWS_AT_A_TIME = 1 << 16
+"""Rows of a table that are converted and written at a time, so that memory holds no second copy of a large table."""
 _WORKLOAD = re.compile(r"[a-z][a-z0-9-]*:[a-z_]+=[^/]*")
 """Texts that look like the specification of a workload."""
 
@@ -208,7 +217,7 @@ def refuse_stream(path: str) -> None:
 
 
 class _Rows(NamedTuple):
-    """The columns of a table of requests as lists of one value per request; an optional column may be empty."""
+    """Successive rows of a table of requests as lists of one value per request; an optional column may be empty."""
 
     time_us: list[Any]
     op: list[Any]
@@ -219,22 +228,60 @@ class _Rows(NamedTuple):
     source_bytes: list[Any]
 
 
+class _Column:
+    """A column of a table of requests, of which successive values can be converted into a list."""
+
+    def __init__(self, name: str, column: Any) -> None:
+        source = getattr(column, "iloc", column)  # A series of pandas takes integers in brackets for labels.
+        try:
+            is_converted_in_parts = not isinstance(column, (str, bytes)) and isinstance(_as_list(source[0:0]), (list, tuple, range))
+            self.length = len(column)
+        except Exception:  # Whatever an object raises that has no slices.
+            is_converted_in_parts = False
+        if not is_converted_in_parts:
+            values = _as_list(column)
+            if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+                raise WearwellError(f"the column {name} of the table of requests is {column!r}: give one value per request")
+            source = list(values)
+            self.length = len(source)
+        self._source = source
+
+    def values(self, first: int, rows: int) -> list[Any]:
+        """Returns the values of `rows` rows (or of fewer, at the end) from the row `first` on."""
+        return list(_as_list(self._source[first : first + rows]))
+
+
+def _as_list(column: Any) -> Any:
+    """Returns values of a column as a list, if its type has a method for this; else as they are."""
+    for method in ("to_pylist", "to_list", "tolist"):
+        if hasattr(column, method):
+            return getattr(column, method)()
+    return column
+
+
 def _write_table(table: Any) -> tuple[_TableFile, int]:
     """Writes a table of requests to a temporary file in the native format; returns it and the number of requests."""
-    columns = {name: _column_values(name, column) for name, column in _columns_of(table).items()}
-    lengths = [len(values) for values in columns.values()]
-    if len(set(lengths)) > 1:
-        said = ", ".join(f"{name} {length}" for name, length in zip(columns, lengths, strict=True))
+    columns = {name: _Column(name, column) for name, column in _columns_of(table).items()}
+    if len({column.length for column in columns.values()}) > 1:
+        said = ", ".join(f"{name} {column.length}" for name, column in columns.items())
         raise WearwellError(
             f"the columns of the table of requests have different lengths ({said}): give each one value per request"
         )
-    rows = _rows_of_columns(columns)
-    try:
-        file = _TableFile(lambda path: write_trace(path, *rows))
-    except (TypeError, OverflowError) as error:
-        _refuse_first_wrong_value(rows)
-        raise WearwellError(f"the table of requests cannot be written: {error}; correct its values") from error
-    return file, len(rows.time_us)
+    file = _TableFile(lambda path: _write_columns(path, columns))
+    return file, columns["time_us"].length
+
+
+def _write_columns(path: str, columns: dict[str, _Column]) -> None:
+    """Writes the columns of a table of requests to a file in the native format."""
+    writer = RequestTableWriter(path)
+    for first in range(0, columns["time_us"].length, _ROWS_AT_A_TIME):
+        rows = _rows_of_columns({name: column.values(first, _ROWS_AT_A_TIME) for name, column in columns.items()})
+        try:
+            writer.write_rows(*rows)
+        except (TypeError, OverflowError) as error:
+            _refuse_first_wrong_value(first, rows)
+            raise WearwellError(f"the table of requests cannot be written: {error}; correct its values") from error
+    writer.finish()
 
 
 def _rows_of_columns(columns: dict[str, list[Any]]) -> _Rows:
@@ -276,10 +323,10 @@ def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in ("NAType", "NaTType")
 
 
-def _refuse_first_wrong_value(rows: _Rows) -> None:
-    """Raises an error about the first value of a table of requests that does not have the type of its column."""
+def _refuse_first_wrong_value(first: int, rows: _Rows) -> None:
+    """Raises an error about the first value of rows that does not have the type of its column; `first` is their first number."""
     for row in range(len(rows.time_us)):
-        at = f"row {row} of the table of requests: "
+        at = f"row {first + row} of the table of requests: "
         checked_number(f"{at}time_us", rows.time_us[row])
         if not isinstance(rows.op[row], str):
             raise WearwellError(f"{at}op is {rows.op[row]!r}: give {_OPERATIONS}")
@@ -332,15 +379,3 @@ def _column_names(table: Any) -> list[Any]:
     """Returns the names of the columns of a table of requests."""
     # In an Arrow table, `columns` has no names; they are in `column_names`.
     return list(getattr(table, "column_names", None) or getattr(table, "columns", table))
-
-
-def _column_values(name: str, column: Any) -> list[Any]:
-    """Returns the values of a column of a table of requests as a list."""
-    values = column
-    for method in ("to_pylist", "to_list", "tolist"):
-        if hasattr(column, method):
-            values = getattr(column, method)()
-            break
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise WearwellError(f"the column {name} of the table of requests is {column!r}: give one value per request")
-    return list(values)

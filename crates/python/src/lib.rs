@@ -97,7 +97,7 @@ mod _native {
         table_of_runs,
     };
     #[pymodule_export]
-    use super::request_table::write_trace;
+    use super::request_table::RequestTableWriter;
     #[pymodule_export]
     use super::result_folder::{store_run, stored_run};
 

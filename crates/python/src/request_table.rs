@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use wearwell::address::RemapMode;
@@ -35,8 +36,8 @@ const OPS_BY_NAME: [(&str, Op); 16] = [
 /// Latest time of a request after the first one, nanoseconds: 292 years.
 const MAX_REQUEST_TIME_NS: f64 = i64::MAX as f64;
 
-/// The columns of a table of requests. Every column has a value for each request, or is empty if the table lacks it.
-struct RequestTable {
+/// Successive rows of a table of requests. Every column has a value for each request, or is empty if the table lacks it.
+struct RequestRows {
     /// Time of each request, microseconds.
     time_us: Vec<f64>,
     /// Name or letter of each request's operation.
@@ -53,11 +54,21 @@ struct RequestTable {
     source_bytes: Vec<Option<u64>>,
 }
 
-impl RequestTable {
-    /// Sets `request` to the request of a row. The error says what is wrong, without the number of the row.
-    fn read_row(&self, row: usize, request: &mut Request) -> Result<(), String> {
+/// Times of the rows of a table that have been written, in microseconds.
+#[derive(Clone, Copy)]
+struct WrittenTimes {
+    /// Time of the first row.
+    first_us: f64,
+    /// Time of the last row.
+    last_us: f64,
+}
+
+impl RequestRows {
+    /// Sets `request` to the request of a row, whose time is `time_ns`. The error says what is wrong, without the number
+    /// of the row.
+    fn read_row(&self, row: usize, time_ns: u64, request: &mut Request) -> Result<(), String> {
         request.clear_optional_fields();
-        request.time_ns = self.time_ns(row)?;
+        request.time_ns = time_ns;
         request.op = op_of_name(&self.op[row]).map_err(|error| error.to_string())?;
         (request.offset_bytes, request.len_bytes) = if matches!(request.op, Op::Flush | Op::PhaseMarker) {
             (0, 0)
@@ -70,28 +81,6 @@ impl RequestTable {
         request.content = parse_content_descriptors(fingerprints)
             .map_err(|requirement| format!("fingerprints is `{fingerprints}`, but {requirement}"))?;
         Ok(())
-    }
-
-    /// Returns the time of a row's request in nanoseconds since the first request. Times must not decrease.
-    fn time_ns(&self, row: usize) -> Result<u64, String> {
-        let (first_us, time_us) = (self.time_us[0], self.time_us[row]);
-        if !time_us.is_finite() {
-            return Err(format!("time_us is {time_us}: give a finite number of microseconds"));
-        }
-        if let Some(&before_us) = row.checked_sub(1).and_then(|before| self.time_us.get(before))
-            && time_us < before_us
-        {
-            return Err(format!(
-                "time_us is {time_us}, less than {before_us} in the row before: sort the table by time_us"
-            ));
-        }
-        let time_ns = ((time_us - first_us) * 1000.0).round();
-        if time_ns > MAX_REQUEST_TIME_NS {
-            return Err(format!(
-                "time_us is {time_us}, more than 292 years after that of the first row, {first_us}: give microseconds"
-            ));
-        }
-        Ok(time_ns as u64)
     }
 
     /// Returns the address of the source of a row's remap, and 0 for other operations, which must have none.
@@ -109,44 +98,123 @@ impl RequestTable {
     }
 }
 
-/// Writes a table of requests to a trace file in the native format and returns the number of requests. Columns that the
-/// table lacks are empty.
-#[pyfunction]
-#[pyo3(signature = (
-    path, time_us, op, offset_bytes, length_bytes, device = Vec::new(), fingerprints = Vec::new(),
-    source_bytes = Vec::new()
-))]
-#[expect(clippy::too_many_arguments, reason = "columns of a table")]
-pub(crate) fn write_trace(
-    py: Python<'_>,
-    path: PathBuf,
-    time_us: Vec<f64>,
-    op: Vec<String>,
-    offset_bytes: Vec<u64>,
-    length_bytes: Vec<u64>,
-    device: Vec<u32>,
-    fingerprints: Vec<String>,
-    source_bytes: Vec<Option<u64>>,
-) -> PyResult<u64> {
-    let table = RequestTable { time_us, op, offset_bytes, length_bytes, device, fingerprints, source_bytes };
-    py.detach(|| {
+/// Returns the time of a request in nanoseconds since the first request of its table. Times must not decrease.
+fn time_since_first_request_ns(time_us: f64, written: Option<WrittenTimes>) -> Result<u64, String> {
+    if !time_us.is_finite() {
+        return Err(format!("time_us is {time_us}: give a finite number of microseconds"));
+    }
+    let Some(WrittenTimes { first_us, last_us }) = written else { return Ok(0) };
+    if time_us < last_us {
+        return Err(format!(
+            "time_us is {time_us}, less than {last_us} in the row before: sort the table by time_us"
+        ));
+    }
+    let time_ns = ((time_us - first_us) * 1000.0).round();
+    if time_ns > MAX_REQUEST_TIME_NS {
+        return Err(format!(
+            "time_us is {time_us}, more than 292 years after that of the first row, {first_us}: give microseconds"
+        ));
+    }
+    Ok(time_ns as u64)
+}
+
+/// A trace file in the native format to which the rows of a table of requests are written in batches, so that memory
+/// holds only one batch of a large table.
+#[pyclass(frozen, module = "wearwell._native")]
+pub(crate) struct RequestTableWriter(Mutex<WriterState>);
+
+/// Trace file of a table of requests, and the rows that it has.
+struct WriterState {
+    /// Trace file.
+    writer: NativeWriter<BufWriter<File>>,
+    /// Number of rows that have been written.
+    rows: u64,
+    /// Times of the first and of the last written row; `None` before the first row.
+    times: Option<WrittenTimes>,
+}
+
+impl WriterState {
+    /// Writes one row of `batch`. The error says what is wrong, without the number of the row.
+    fn write_row(&mut self, batch: &RequestRows, row: usize, request: &mut Request) -> Result<(), RowError> {
+        let time_us = batch.time_us[row];
+        let time_ns = time_since_first_request_ns(time_us, self.times)?;
+        batch.read_row(row, time_ns, request)?;
+        self.writer.write(request).map_err(|error| match error {
+            TraceError::UnwritableRequest { requirement, .. } => RowError::Row(format!(
+                "offset_bytes is {} and length_bytes is {}, but {requirement}",
+                request.offset_bytes, request.len_bytes
+            )),
+            other => RowError::File(other),
+        })?;
+        let first_us = self.times.map_or(time_us, |times| times.first_us);
+        self.times = Some(WrittenTimes { first_us, last_us: time_us });
+        self.rows += 1;
+        Ok(())
+    }
+}
+
+/// Why a row of a table of requests cannot be written.
+enum RowError {
+    /// The row is wrong, as this sentence says.
+    Row(String),
+    /// The file cannot be written.
+    File(TraceError),
+}
+
+impl From<String> for RowError {
+    fn from(sentence: String) -> Self {
+        Self::Row(sentence)
+    }
+}
+
+#[pymethods]
+impl RequestTableWriter {
+    /// Creates the file, which has no request yet.
+    #[new]
+    fn new(path: PathBuf) -> PyResult<Self> {
         let file = create_temporary_file(&path)?;
-        let mut writer =
-            NativeWriter::new(BufWriter::new(file), "a table of requests").map_err(refusal_error)?;
-        let mut request = Request::default();
-        for row in 0..table.time_us.len() {
-            let at = |error: &str| refusal_error(format!("row {row} of the table of requests: {error}"));
-            table.read_row(row, &mut request).map_err(|error| at(&error))?;
-            writer.write(&request).map_err(|error| match error {
-                TraceError::UnwritableRequest { requirement, .. } => at(&format!(
-                    "offset_bytes is {} and length_bytes is {}, but {requirement}",
-                    request.offset_bytes, request.len_bytes
-                )),
-                other => refusal_error(other),
-            })?;
-        }
-        writer.finish().map_err(refusal_error)
-    })
+        let writer = NativeWriter::new(BufWriter::new(file), "a table of requests").map_err(refusal_error)?;
+        Ok(Self(Mutex::new(WriterState { writer, rows: 0, times: None })))
+    }
+
+    /// Writes the next rows of the table. Columns that the table lacks are empty.
+    #[expect(clippy::too_many_arguments, reason = "columns of a table")]
+    fn write_rows(
+        &self,
+        py: Python<'_>,
+        time_us: Vec<f64>,
+        op: Vec<String>,
+        offset_bytes: Vec<u64>,
+        length_bytes: Vec<u64>,
+        device: Vec<u32>,
+        fingerprints: Vec<String>,
+        source_bytes: Vec<Option<u64>>,
+    ) -> PyResult<()> {
+        let batch =
+            RequestRows { time_us, op, offset_bytes, length_bytes, device, fingerprints, source_bytes };
+        py.detach(|| {
+            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut request = Request::default();
+            for row in 0..batch.time_us.len() {
+                let number = state.rows;
+                state.write_row(&batch, row, &mut request).map_err(|error| match error {
+                    RowError::Row(sentence) => {
+                        refusal_error(format!("row {number} of the table of requests: {sentence}"))
+                    }
+                    RowError::File(error) => refusal_error(error),
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Completes the file after the last row, and returns its number of requests.
+    fn finish(&self, py: Python<'_>) -> PyResult<u64> {
+        py.detach(|| {
+            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            state.writer.finish().map_err(refusal_error)
+        })
+    }
 }
 
 /// Creates the temporary file of a table of requests; an error if it cannot be created.

@@ -309,6 +309,34 @@ def test_a_value_of_a_table_that_cannot_be_is_refused_with_its_row(column: str, 
             ww.Trace(wrong)
 
 
+@pytest.mark.parametrize("unit", ["ns", "us", "D", "Y"])
+@pytest.mark.parametrize("kind", ["datetime64", "timedelta64"])
+def test_times_of_numpy_in_a_table_are_refused_in_every_unit(kind: str, unit: str) -> None:
+    """Nanoseconds and years were taken for microseconds; other units and other types of times were refused."""
+    times = numpy.array([0, 10], f"{kind}[{unit}]")
+    table = {"op": ["write", "write"], "offset_bytes": [0, 4096], "length_bytes": [4096, 4096]}
+    for column in (times, list(times)):
+        with pytest.raises(ww.WearwellError, match=rf"^row 0 of the table of requests: time_us is np.{kind}\(.*\): give a number"):
+            ww.Trace({**table, "time_us": column})
+        with pytest.raises(ww.WearwellError, match=rf"^row 0 of the table of requests: device is np.{kind}\(.*\): give an integer"):
+            ww.Trace({**table, "time_us": [0, 10], "device": column})
+
+
+@pytest.mark.parametrize("kind", ["series", "values", "polars", "arrow"])
+def test_times_of_a_data_frame_are_refused(kind: str) -> None:
+    """`values` of a column of pandas were taken for microseconds."""
+    series = pandas.Series(pandas.to_datetime([0, 10]))
+    makers: dict[str, Callable[[], Any]] = {
+        "series": lambda: series,
+        "values": lambda: series.values,
+        "polars": lambda: polars.Series(series),
+        "arrow": lambda: pyarrow.array(series),
+    }
+    table = {"op": ["write", "write"], "offset_bytes": [0, 4096], "length_bytes": [4096, 4096]}
+    with pytest.raises(ww.WearwellError, match=r"^row 0 of the table of requests: time_us is .*: give a number"):
+        ww.Trace({**table, "time_us": makers[kind]()})
+
+
 def test_a_wrong_value_far_from_the_beginning_of_a_table_is_refused_with_its_row() -> None:
     """Rows are written in batches, in which they have other numbers."""
     rows = 150_000

@@ -22,6 +22,7 @@ from ._settings import (
     checked_number,
     checked_text,
     displayed_path,
+    is_time_of_numpy,
     refuse_surrogates,
 )
 
@@ -253,6 +254,8 @@ class _Column:
 
 def _as_list(column: Any) -> Any:
     """Returns values of a column as a list, if its type has a method for this; else as they are."""
+    if is_time_of_numpy(column):
+        return list(column)  # The method would return some of them as integers, without their unit.
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(column, method):
             return getattr(column, method)()
@@ -277,11 +280,20 @@ def _write_columns(path: str, columns: dict[str, _Column]) -> None:
     for first in range(0, columns["time_us"].length, _ROWS_AT_A_TIME):
         rows = _rows_of_columns({name: column.values(first, _ROWS_AT_A_TIME) for name, column in columns.items()})
         try:
+            if _has_times_of_numpy(rows):
+                raise TypeError("it has times of NumPy")
             writer.write_rows(*rows)
         except (TypeError, OverflowError) as error:
             _refuse_first_wrong_value(first, rows)
             raise WearwellError(f"the table of requests cannot be written: {error}; correct its values") from error
     writer.finish()
+
+
+def _has_times_of_numpy(rows: _Rows) -> bool:
+    """Whether a column of numbers has a time or a duration of NumPy, which converts into a number without its unit."""
+    numbers = (rows.time_us, rows.offset_bytes, rows.length_bytes, rows.device, rows.source_bytes)
+    kinds = {kind for values in numbers for kind in set(map(type, values))}
+    return any(kind.__name__ in ("datetime64", "timedelta64") for kind in kinds)
 
 
 def _rows_of_columns(columns: dict[str, list[Any]]) -> _Rows:

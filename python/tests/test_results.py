@@ -6,6 +6,7 @@ import copy
 import csv
 import json
 import math
+import os
 import pickle
 import re
 import subprocess
@@ -188,6 +189,42 @@ print(ww.replay(trace, precondition="none").host_page_writes, trace._description
     assert done.stderr == ""
     writes, path = done.stdout.split()
     assert writes == "3" and not Path(path).exists()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_process_deletes_the_files_of_its_tables_at_its_end(method: str, tmp_path: Path) -> None:
+    """The file of a table that a forked process made stayed for ever, because such a process calls no `atexit` function."""
+    script = tmp_path / "main.py"
+    script.write_text(f"""
+import multiprocessing, os
+import wearwell as ww
+
+def use(trace):
+    global own
+    own = ww.Trace({TABLE!r}, name="own")
+    for one in (own, trace):
+        assert ww.replay(one, precondition="none").host_page_writes == 3
+    print(len(files()), flush=True)
+
+def files():
+    return [name for name in os.listdir({str(tmp_path)!r}) if name.endswith(".wwt")]
+
+if __name__ == "__main__":
+    trace = ww.Trace({TABLE!r})
+    process = multiprocessing.get_context({method!r}).Process(target=use, args=(trace,))
+    process.start()
+    process.join()
+    print(process.exitcode, len(files()))
+    # The last one is begun and not waited for: the end of this process leaves it the file.
+    process = multiprocessing.get_context({method!r}).Process(target=use, args=(trace,))
+    process.start()
+""")
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    tables = "2" if method == "fork" else "3"
+    assert (done.stdout.split(), done.stderr) == ([tables, "0", "1", tables], "")
+    assert os.listdir(tmp_path) == ["main.py"]
 
 
 @pytest.mark.parametrize("kind", ["mapping", "numpy", "pandas", "polars", "arrow"])

@@ -9,7 +9,6 @@ import os
 import re
 import stat
 import tempfile
-import weakref
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
@@ -46,8 +45,8 @@ class Trace:
     error. `name` is the name of a table in results. The other keywords have the meaning of the command line's flags with these
     names: how a file is read. `Trace.workload` creates a generated input.
 
-    A table is written to a temporary file. Copies of the trace share it, and it is deleted with the last of them, or at
-    the end of the process that wrote it. A pickle holds the requests, and loading it writes a file of its own.
+    A table is written to a temporary file. Copies of the trace share it, and it is deleted with the last of them, or when
+    the process that wrote it ends, unless it is killed. A pickle holds the requests, and loading it writes a file of its own.
     """
 
     _table: _TableFile | None = None
@@ -186,9 +185,13 @@ class _TableFile:
     """
 
     def __init__(self, write: Callable[[str], object]) -> None:
+        from multiprocessing import util  # Imported only here, because it takes milliseconds.
+
         handle, self.path = tempfile.mkstemp(prefix="wearwell-", suffix=".wwt")
         os.close(handle)
-        delete = weakref.finalize(self, _delete_if_writer, self.path, os.getpid())
+        # Unlike `weakref.finalize` it is called at the end of a process of `multiprocessing`, too. With a negative priority
+        # it is called when child processes, which may use the file, have ended.
+        delete = util.Finalize(self, _delete_if_writer, (self.path, os.getpid()), exitpriority=-1)
         try:
             write(self.path)
         except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import tomllib
@@ -376,13 +377,38 @@ class NamesOnly:
         ),
         (NamesOnly(), r"<.*NamesOnly object at .*>: give the path of a trace, a Trace, or a table of requests"),
         (list(EMPTY), r"\['time_us', .*\]: give the path of a trace, a Trace, or a table of requests"),
+        ([LOAD, LOAD], r"\[Trace.workload\(.*\)\]: give the path of a trace, a Trace, or a table of requests"),
+        ([{"time_us": 0.0, "op": "write"}], r"\[\{.*\}\]: give the path of a trace, a Trace, or a table of requests"),
+        ([(0.0, "write", 0, 4096)] * 9, r"\[(\(.*\), ){6}\.\.\.\]: give the path of a trace, a Trace, or a table of requests"),
+        (itertools.count(), r"count\(0\): give the path of a trace, a Trace, or a table of requests"),
+        (range(3), r"range\(0, 3\): give the path of a trace, a Trace, or a table of requests"),
     ],
-    ids=["lazy", "structured", "matrix", "batches", "names", "list"],
+    ids=["lazy", "structured", "matrix", "batches", "names", "list", "traces", "dicts", "tuples", "endless", "range"],
 )
 def test_what_looks_like_a_table_of_requests_is_refused_with_advice(table: Any, sentence: str) -> None:
-    """A TypeError or ValueError of the library was raised."""
+    """A TypeError or ValueError of the library was raised, or the error said that a table lacks a column."""
     with pytest.raises(ww.WearwellError, match=f"^a trace is {sentence}"):
         ww.replay(table)
+
+
+def test_an_open_file_is_refused_and_not_read() -> None:
+    """Its lines were taken for the names of columns."""
+    with open(__file__, encoding="utf-8") as file:
+        with pytest.raises(ww.WearwellError, match="^a trace is <_io.TextIOWrapper .*: give the path of a trace"):
+            ww.replay(file)
+        assert file.tell() == 0
+
+
+@pytest.mark.parametrize("kind", ["pandas", "arrow"])
+def test_a_column_that_a_table_has_twice_is_named(kind: str) -> None:
+    """The error was about the name of the column, which was taken for an operation, or about the whole table."""
+    columns = [("time_us", [0]), ("op", ["write"]), ("offset_bytes", [0]), ("length_bytes", [4096]), ("op", ["write"])]
+    if kind == "pandas":
+        table: Any = pandas.concat([pandas.Series(values, name=name) for name, values in columns], axis=1)
+    else:
+        table = pyarrow.table([pyarrow.array(values) for _, values in columns], names=[name for name, _ in columns])
+    with pytest.raises(ww.WearwellError, match="^the table of requests has the column op 2 times: leave one of them"):
+        ww.Trace(table)
 
 
 WRONG: Any = 5

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import reprlib
 import stat
 import tempfile
 from collections.abc import Callable, Iterable
@@ -375,13 +376,16 @@ def _columns_of(table: Any) -> dict[str, Any]:
         names = _column_names(table)
         missing = [name for name in _NEEDED_COLUMNS if name not in names]
         known = [name for name in (*_NEEDED_COLUMNS, *_OPTIONAL_COLUMNS) if name in names]
-        columns = {} if missing else {name: table[name] for name in known}
+        repeated = [name for name in known if names.count(name) > 1]
+        columns = {} if missing or repeated else {name: table[name] for name in known}
     except Exception as error:  # Whatever an object raises that is no table.
         raise WearwellError(
-            f"a trace is {table!r}: give the path of a trace, a Trace, or a table of requests with the columns {needed}"
+            f"a trace is {_shown(table)}: give the path of a trace, a Trace, or a table of requests with the columns {needed}"
         ) from error
     if missing:
         raise WearwellError(f"the table of requests has no column {missing[0]}: it needs {needed}")
+    if repeated:
+        raise WearwellError(f"the table of requests has the column {repeated[0]} {names.count(repeated[0])} times: leave one of them")
     if unknown := [name for name in names if name not in known]:
         raise WearwellError(
             f"the table of requests has the unknown column {unknown[0]!r}: it needs {needed}, and may have "
@@ -391,6 +395,16 @@ def _columns_of(table: Any) -> dict[str, Any]:
 
 
 def _column_names(table: Any) -> list[Any]:
-    """Returns the names of the columns of a table of requests."""
+    """Returns the names of the columns of a table of requests. Raises any exception if the object is no table."""
     # In an Arrow table, `columns` has no names; they are in `column_names`.
-    return list(getattr(table, "column_names", None) or getattr(table, "columns", table))
+    for names in ("column_names", "columns"):
+        if hasattr(table, names):
+            return list(getattr(table, names))
+    return list(table.keys())  # Of a mapping. Any other collection is not read, because it may be endless.
+
+
+def _shown(value: Any) -> str:
+    """Returns a text that shows a value, shortened if it is a long collection."""
+    shortened = reprlib.Repr()
+    shortened.maxother = shortened.maxstring = 200
+    return shortened.repr(value)

@@ -634,6 +634,21 @@ def test_a_list_that_settings_override_is_refused(axis: dict[str, Any], settings
         ww.sweep(ww.Trace.workload(TINY), settings=settings, progress=False, **axis)
 
 
+def test_bytes_and_mappings_are_no_lists_of_values() -> None:
+    """The bytes of a text were seeds, and the keys of a mapping values of a setting."""
+    calls: list[tuple[str, dict[str, Any]]] = [
+        (r"^seed is b'ab': give an integer", {"seed": b"ab"}),
+        (r"^seed is bytearray\(b'ab'\): give an integer", {"seed": bytearray(b"ab")}),
+        (r"^seed is {1: 2}: give an integer", {"seed": {1: 2}}),
+        (r"^gc.policy is {'fifo': 1}: give a finite number, a text", {"settings": {"gc.policy": {"fifo": 1}}}),
+        (r"^drive is b'lab-8g': give the name of a preset", {"drive": b"lab-8g"}),
+        (r"^design is {'dftl': 1}: give the name of a design", {"design": {"dftl": 1}}),
+    ]
+    for sentence, arguments in calls:
+        with pytest.raises(ww.WearwellError, match=sentence):
+            ww.sweep(ww.Trace.workload(TINY), progress=False, **arguments)
+
+
 def test_a_size_to_scale_to_that_some_runs_do_not_use_is_noted(capfd: pytest.CaptureFixture[str]) -> None:
     """It was ignored without a word."""
     sweep = ww.sweep(ww.Trace.workload(TINY), timing=["none", "event"], scale_to=10**12, jobs=1)

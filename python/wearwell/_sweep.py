@@ -433,8 +433,9 @@ def _owners_by_setting_key(point: _SweepPoint) -> dict[str, str]:
 
 
 def _as_list(value: Any) -> list[Any]:
-    """Returns the values of a list; a single value becomes a list of one."""
-    if isinstance(value, str) or not isinstance(value, Iterable):
+    """Returns the values of a list; a single value becomes a list of one, also one that is refused later, such as bytes."""
+    is_single = isinstance(value, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(value, Iterable)
+    if is_single or getattr(value, "shape", None) == ():  # The latter is an array of NumPy without dimensions.
         return [without_numpy(value)]
     return [without_numpy(one) for one in value]
 

@@ -649,6 +649,37 @@ def test_bytes_and_mappings_are_no_lists_of_values() -> None:
             ww.sweep(ww.Trace.workload(TINY), progress=False, **arguments)
 
 
+DRIVES = [ww.Drive(over_provisioning=share) for share in (0.1, 0.2)]
+DESIGNS = [ww.Design(settings={"gc.policy": policy}) for policy in ("fifo", "greedy")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"drive": DRIVES, "over_provisioning": 0.3}, "drives 'auto over_.*=0.1' and 'auto over_.*=0.2' .* device.over_provisioning"),
+        ({"drive": [None, *DRIVES], "over_provisioning": [0.3, 0.4]}, "drives 'auto' and 'auto over_provisioning=0.1' "),
+        ({"drive": DRIVES, "settings": {"device.over_provisioning": 0.3}}, "drives 'auto over_"),
+        ({"drive": DRIVES, "design": ww.Design(settings={"device.over_provisioning": 0.3})}, "drives 'auto over_"),
+        ({"design": DESIGNS, "settings": {"gc.policy": ["fifo", "random"]}}, "designs 'page-map gc.policy=fifo' and .* gc.policy"),
+    ],
+)
+def test_drives_and_designs_whose_difference_is_overridden_are_refused(arguments: dict[str, Any], sentence: str) -> None:
+    """Equal rows stood there without the values that should distinguish them."""
+    with pytest.raises(ww.WearwellError, match=f"^the {sentence}.*: leave out one of the two"):
+        ww.sweep(ww.Trace.workload(TINY), progress=False, **arguments)
+
+
+def test_drives_and_designs_whose_difference_some_runs_use_are_swept() -> None:
+    """Runs of which each row says what distinguishes it are no mistake."""
+    load = ww.Trace.workload(TINY)
+    sweep = ww.sweep(load, drive=DRIVES, over_provisioning=[0.3, None], jobs=2, progress=False)
+    assert [row["drive"] for row in sweep.rows] == ["auto", "auto over_provisioning=0.1", "auto", "auto over_provisioning=0.2"]
+    sweep = ww.sweep(load, design=[*DESIGNS, "dftl"], over_provisioning=0.3, jobs=2, progress=False)
+    assert len(sweep) == 3 and sweep.errors == []
+    sweep = ww.sweep(load, drive=[DRIVES[0], DRIVES[0]], over_provisioning=0.3, jobs=1, progress=False)
+    assert (len(sweep), sweep.ran) == (2, 1)
+
+
 def test_a_size_to_scale_to_that_some_runs_do_not_use_is_noted(capfd: pytest.CaptureFixture[str]) -> None:
     """It was ignored without a word."""
     sweep = ww.sweep(ww.Trace.workload(TINY), timing=["none", "event"], scale_to=10**12, jobs=1)

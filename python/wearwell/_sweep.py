@@ -56,7 +56,8 @@ def sweep(
     progress: bool = True,
 ) -> Sweep:
     """Runs every combination of the arguments that have several values: arguments and values in `settings` may be lists.
-    A keyword with several values and the key of the same setting in `settings` are an error.
+    A keyword with several values and the key of the same setting in `settings` are an error, and so are drives or designs
+    that differ only in settings that a keyword or `settings` overrides.
 
     `jobs` worker processes run at a time (default: one per core); an executor object has its own `jobs`. A run that
     ends is stored in the folder `store`. So a sweep that is called again continues where it ended, and a larger one
@@ -97,6 +98,7 @@ def sweep(
             "the sweep has no run, because a list is empty (trace, drive, design, a keyword such as seed, or a value "
             "of settings): give each at least one value"
         )
+    _refuse_overridden_drives_and_designs(points)
     for note in [*_refuse_or_list_ignored_settings(points), *_refuse_or_list_unused_scales(points, scale_to_bytes)]:
         teller.print_line(f"wearwell: note: {note}")
     if folder_of_results is not None:
@@ -137,6 +139,41 @@ def _refuse_overridden_axis(combinations: Iterable[_RunValues]) -> None:
                     )
 
 
+def _refuse_overridden_drives_and_designs(points: Sequence[_SweepPoint]) -> None:
+    """Raises an error about two drives, or two designs, that differ only in settings that all runs override: their runs
+    would be equal."""
+    above_drives = {frozenset(_settings_above_drive(point)) for point in points}
+    above_designs = {frozenset(values_by_key(point.sweep_settings)) for point in points}
+    drives = {point.run.drive: values_by_key(point.run.drive.settings()) for point in points}
+    designs = {point.run.design: values_by_key(point.run.design.settings()) for point in points}
+    for (one, settings), (other, other_settings) in itertools.combinations(drives.items(), 2):
+        keys = _differing_keys(settings, other_settings)
+        if all(keys <= overriding for overriding in above_drives):
+            raise WearwellError(_equal_runs_message("drives", one.label, other.label, keys, "the design, a keyword or settings"))
+    for (first, settings), (second, other_settings) in itertools.combinations(designs.items(), 2):
+        keys = _differing_keys(settings, other_settings)
+        if first.name == second.name and all(keys <= overriding for overriding in above_designs):
+            raise WearwellError(_equal_runs_message("designs", first.label, second.label, keys, "a keyword or settings"))
+
+
+def _settings_above_drive(point: _SweepPoint) -> dict[str, str]:
+    """Returns the settings of a run that override those of its drive, by key."""
+    return values_by_key([*point.run.design.settings(), *point.sweep_settings])
+
+
+def _differing_keys(one: Mapping[str, str], other: Mapping[str, str]) -> set[str]:
+    """Returns the keys whose values differ; a key that is missing has no value."""
+    return {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)}
+
+
+def _equal_runs_message(what: str, one: str, other: str, keys: set[str], overriding: str) -> str:
+    """Returns the message about two drives or designs whose runs would be equal."""
+    return (
+        f"the {what} {one!r} and {other!r} would have equal runs, because they differ only in {', '.join(sorted(keys))}, which "
+        f"{overriding} of the sweep replaces: leave out one of the two, or what replaces it"
+    )
+
+
 @dataclass
 class _SweepPoint:
     """One combination of a sweep: the arguments of its run and its outcome."""
@@ -165,7 +202,7 @@ class _SweepPoint:
         """Returns trace, drive and design of the run as its row names them: without settings that others override."""
         trace, drive, design = self.run.trace, self.run.drive, self.run.design
         of_sweep = values_by_key(self.sweep_settings)
-        of_others = values_by_key(design.settings()) | of_sweep
+        of_others = _settings_above_drive(self)
         return {"trace": trace.name, "drive": drive._label_under(of_others), "design": design._label_under(of_sweep)}
 
     def variant(self) -> str:

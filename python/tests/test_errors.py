@@ -457,6 +457,7 @@ SENTENCES: list[tuple[str, Callable[[], Any]]] = [
     (r"^files has no effect on requests, .*: give the path", lambda: ww.profile(LOAD, files=True)),
     (r"^against has no effect on requests, .*: give the path", lambda: ww.profile(LOAD, against="old")),
     (r"^run has no effect beside against, .*: leave one", lambda: ww.profile(".", against="old", run=True)),
+    (r"^the key of a setting is ' gc.policy': give a text such as", lambda: ww.replay(LOAD, settings={" gc.policy": "fifo"})),
     (r"^over_provisioning is b'0.1': give a number", lambda: ww.replay(LOAD, over_provisioning=b"0.1")),  # type: ignore[arg-type]
     (r"^spread is b'x': give a number", lambda: ww.life(LOAD, spread=b"x")),  # type: ignore[arg-type]
     (r"^device.over_provisioning is Decimal\('NaN'\): give a finite number", lambda: ww.Drive(over_provisioning=Decimal("NaN"))),

@@ -136,6 +136,10 @@ def test_what_is_no_policy_is_refused_before_anything_runs() -> None:
         ww.replay(ww.Trace.workload(TINY), victim_policy=Fewest)  # type: ignore[arg-type]
     with pytest.raises(ww.WearwellError, match=r"gc\.policy has no effect beside victim_policy"):
         ww.replay(ww.Trace.workload(TINY), victim_policy=Fewest(), settings={"gc.policy": "fifo"})
+    with pytest.raises(ww.WearwellError, match=r"gc\.policy has no effect beside victim_policy"):
+        ww.Device(ww.Design(settings={"gc.policy": "fifo"}), victim_policy=Fewest())
+    with pytest.raises(ww.WearwellError, match=r"the key of a setting is 'gc\.policy ': give a text"):
+        ww.replay(ww.Trace.workload(TINY), victim_policy=Fewest(), settings={"gc.policy ": "fifo"})
 
 
 INTERRUPTED = """

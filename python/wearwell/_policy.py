@@ -8,6 +8,7 @@ from typing import Any, Protocol, SupportsIndex, TypeAlias, runtime_checkable
 
 from ._columns import Columns
 from ._native import WearwellError
+from ._settings import values_by_key
 
 _Column: TypeAlias = tuple[str, bytes, str, list[str]]
 NativeChoice: TypeAlias = Callable[[int, int, int, Sequence[_Column]], int | None]
@@ -79,5 +80,5 @@ def native_choice(policy: VictimPolicy | None) -> tuple[str, NativeChoice] | Non
 
 def refuse_two_policies(policy: VictimPolicy | None, settings: Sequence[str]) -> None:
     """Raises an error if the settings name a policy (`gc.policy`) although a policy object is given, too."""
-    if policy is not None and any(setting.startswith("gc.policy=") for setting in settings):
+    if policy is not None and "gc.policy" in values_by_key(settings):
         raise WearwellError("gc.policy has no effect beside victim_policy: leave one of them out")

@@ -23,7 +23,8 @@ _WORD = re.compile(r"[A-Za-z][\w.:+,/=-]*")
 
 def setting(key: str, value: Value) -> str:
     """Returns a setting in the notation of the flag `--set`."""
-    if not isinstance(key, str):
+    # Blanks would hide the key from comparisons with other keys.
+    if not isinstance(key, str) or any(letter.isspace() for letter in key):
         raise WearwellError(f"the key of a setting is {key!r}: give a text such as 'gc.policy'")
     refuse_surrogates("the key of a setting", key)
     if isinstance(value, str) and _WORD.fullmatch(value) and value not in ("true", "false"):

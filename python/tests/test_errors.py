@@ -463,6 +463,12 @@ SENTENCES: list[tuple[str, Callable[[], Any]]] = [
     (r"^device.over_provisioning is Decimal\('NaN'\): give a finite number", lambda: ww.Drive(over_provisioning=Decimal("NaN"))),
     (r"^device.channels is np.timedelta64\(2,'ns'\): give a finite", lambda: ww.Drive(channels=numpy.timedelta64(2, "ns"))),  # type: ignore[arg-type]
     (r"^gc.low_blocks is array\(\[1, 2\]\): give a finite", lambda: ww.Design(settings={"gc.low_blocks": numpy.array([1, 2])})),
+    (r"^folder is 5: give the path of a file or folder", lambda: ww.SlurmExecutor(WRONG)),
+    (r"^timeout_min is -1: give an integer from 0 to", lambda: ww.SlurmExecutor(timeout_min=-1)),
+    (r"^slurm_timeout_min is -1: give an integer from 0 to", lambda: ww.SlurmExecutor(slurm_timeout_min=-1)),
+    (r"^mem_gb is nan: give a number of gigabytes", lambda: ww.SlurmExecutor(mem_gb=float("nan"))),
+    (r"^outage_s is -5: give a number of seconds, at least 0", lambda: ww.SlurmExecutor(outage_s=-5)),
+    (r"^tries is 0: give an integer from 1 to", lambda: ww.SlurmExecutor(tries=0)),
     (r"^unknown assume `write` \(did you mean `writes`\?\)", lambda: ww.Trace(PGBENCH, assume="write")),  # type: ignore[arg-type]
 ]
 
@@ -471,6 +477,20 @@ SENTENCES: list[tuple[str, Callable[[], Any]]] = [
 def test_an_argument_that_cannot_be_is_refused_with_advice(sentence: str, call: Callable[[], Any]) -> None:
     with pytest.raises(ww.WearwellError, match=sentence):
         call()
+
+
+def test_an_unknown_parameter_of_slurm_is_a_type_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A NameError was raised."""
+    for program in ("sbatch", "srun"):
+        (tmp_path / program).touch(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}", prepend=":")
+    for name in ("foo", "foo_bar", "slurm_foo"):
+        with pytest.raises(TypeError, match=f"^SlurmExecutor has an unexpected argument: .*{name}"):
+            ww.SlurmExecutor(tmp_path / "logs", **{name: 1})
+    with pytest.raises(ww.WearwellError, match="^the parameters {'name': 5} of SlurmExecutor are refused: "):
+        ww.SlurmExecutor(tmp_path / "logs", name=5)
+    executor = ww.SlurmExecutor(tmp_path / "logs", mem_gb=numpy.int64(2), timeout_min=numpy.int64(5), outage_s=Decimal(9))
+    assert isinstance(executor, ww.Executor)
 
 
 def test_numbers_of_any_type_are_numbers() -> None:

@@ -7,24 +7,30 @@ task whose worker is killed is run again, on another one: its record is kept bef
 from __future__ import annotations
 
 import importlib
+import math
+import os
 import shutil
 import subprocess
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, SupportsFloat, SupportsIndex, TypeVar
 
 from . import _worker
 from ._executors import Executor, Outcome, Task
 from ._native import WearwellError
-from ._settings import JOBS_MAX, checked_integer
+from ._settings import JOBS_MAX, checked_integer, checked_number, path_text
 
 TRIES = 3
 """How often a task is begun whose worker dies."""
 OUTAGE_S = 600.0
 """Seconds for which the commands of Slurm may fail before a sweep gives up."""
+
+_TRIES_MAX = 1 << 16
+"""Most starts of a run."""
+_LEAST_OF_PARAMETER = {"timeout_min": 0, "nodes": 1, "cpus_per_task": 1, "tasks_per_node": 1, "gpus_per_node": 0}
+"""Least value of each parameter of `submitit` that is an integer. A time of 0 is no limit."""
 
 Answer = TypeVar("Answer")
 
@@ -135,20 +141,29 @@ class SlurmExecutor(Executor):
 
     def __init__(
         self,
-        folder: str | Path = "slurm",
+        folder: str | bytes | os.PathLike[str] = "slurm",
         jobs: SupportsIndex | None = None,
-        tries: int = TRIES,
-        outage_s: float = OUTAGE_S,
+        tries: SupportsIndex = TRIES,
+        outage_s: SupportsFloat = OUTAGE_S,
         **parameters: Any,
     ) -> None:
+        folder_path = path_text("folder", folder)
+        parallel = {} if jobs is None else {"slurm_array_parallelism": checked_integer("jobs", jobs, 1, JOBS_MAX)}
+        self._tries = checked_integer("tries", tries, 1, _TRIES_MAX)
+        self._outage_s = checked_number("outage_s", outage_s)
+        if not 0.0 <= self._outage_s < math.inf:
+            raise WearwellError(f"outage_s is {outage_s!r}: give a number of seconds, at least 0")
+        parameters = {name: _checked_parameter(name, value) for name, value in parameters.items() if value is not None}
         submitit = _import_package("submitit", "slurm")
         if shutil.which("sbatch") is None:
             raise WearwellError("this machine has no `sbatch`: start the sweep on a machine that can submit jobs to Slurm")
-        self._executor = submitit.AutoExecutor(folder=str(folder), cluster="slurm")
-        parallel = {} if jobs is None else {"slurm_array_parallelism": checked_integer("jobs", jobs, 1, JOBS_MAX)}
-        self._executor.update_parameters(**{"name": "wearwell", "cpus_per_task": 1, **parallel, **parameters})
-        self._tries = tries
-        self._outage_s = outage_s
+        self._executor = submitit.AutoExecutor(folder=folder_path, cluster="slurm")
+        try:
+            self._executor.update_parameters(**{"name": "wearwell", "cpus_per_task": 1, **parallel, **parameters})
+        except NameError as error:  # As `submitit` says that it has no such parameter.
+            raise TypeError(f"SlurmExecutor has an unexpected argument: {' '.join(str(error).split())}") from None
+        except (AssertionError, TypeError, ValueError) as error:
+            raise WearwellError(f"the parameters {parameters} of SlurmExecutor are refused: {error}") from error
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
         if not tasks:
@@ -182,6 +197,19 @@ class SlurmExecutor(Executor):
         """Returns the numbers of the tasks whose job has been missing from the queue so long that it is dead."""
         now = time.monotonic()
         return [number for number, job in jobs.items() if now - missing_since.get(job.job_id, now) > self.GONE_S]
+
+
+def _checked_parameter(name: str, value: Any) -> Any:
+    """Returns a parameter of `submitit`, which does not check numbers. Raises an error that names a wrong one."""
+    shared_name = name.removeprefix("slurm_")
+    if shared_name in _LEAST_OF_PARAMETER:
+        return checked_integer(name, value, _LEAST_OF_PARAMETER[shared_name], (1 << 31) - 1)
+    if shared_name == "mem_gb":
+        gigabytes = checked_number(name, value)
+        if not 0.0 <= gigabytes < math.inf:
+            raise WearwellError(f"{name} is {value!r}: give a number of gigabytes, or 0 for all memory of a node")
+        return gigabytes
+    return value
 
 
 def _times_missing_since(

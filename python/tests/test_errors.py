@@ -338,6 +338,14 @@ def test_times_of_a_data_frame_are_refused(kind: str) -> None:
         ww.Trace({**table, "time_us": makers[kind]()})
 
 
+@pytest.mark.parametrize("column", ["op", "fingerprints"])
+def test_a_text_of_a_table_that_is_not_utf_8_is_refused_with_its_row(column: str) -> None:
+    """A UnicodeEncodeError was raised."""
+    table = {"time_us": [0, 1], "op": ["write"] * 2, "offset_bytes": [0, 0], "length_bytes": [4096] * 2}
+    with pytest.raises(ww.WearwellError, match=f"^row 1 of the table of requests: {column} is '.udcff', which cannot be written"):
+        ww.Trace({**table, column: ["write" if column == "op" else "", "\udcff"]})
+
+
 def test_a_wrong_value_far_from_the_beginning_of_a_table_is_refused_with_its_row() -> None:
     """Rows are written in batches, in which they have other numbers."""
     rows = 150_000
@@ -463,6 +471,15 @@ SENTENCES: list[tuple[str, Callable[[], Any]]] = [
     (r"^device.over_provisioning is Decimal\('NaN'\): give a finite number", lambda: ww.Drive(over_provisioning=Decimal("NaN"))),
     (r"^device.channels is np.timedelta64\(2,'ns'\): give a finite", lambda: ww.Drive(channels=numpy.timedelta64(2, "ns"))),  # type: ignore[arg-type]
     (r"^gc.low_blocks is array\(\[1, 2\]\): give a finite", lambda: ww.Design(settings={"gc.low_blocks": numpy.array([1, 2])})),
+    (r"^design is '.udcff', which cannot be written in UTF-8", lambda: ww.replay(LOAD, design="\udcff")),
+    (r"^drive is '.udcff', which cannot be written in UTF-8", lambda: ww.replay(LOAD, drive="\udcff")),
+    (r"^leveling is '.udcff', which cannot be written in UTF-8", lambda: ww.life(LOAD, leveling="\udcff")),  # type: ignore[arg-type]
+    (r"^outcome is '.udcff', which cannot be", lambda: ww.Device().power_cut(outcome="\udcff")),  # type: ignore[arg-type]
+    (r"^executor is '.udcff', which cannot be written in UTF-8", lambda: ww.sweep(LOAD, executor="\udcff")),
+    (r"^the path of the trace is '.ud800', which can be the path of no file: give", lambda: ww.replay("\ud800")),
+    (r"^source is '.ud800', which can be the path of no file: give", lambda: ww.profile("\ud800")),
+    (r"^config is '.ud800', which can be the path of no file: give", lambda: ww.replay(LOAD, config="\ud800")),
+    (r"^store is '.ud800', which can be the path of no file: give", lambda: ww.sweep(LOAD, store="\ud800")),
     (r"^folder is 5: give the path of a file or folder", lambda: ww.SlurmExecutor(WRONG)),
     (r"^timeout_min is -1: give an integer from 0 to", lambda: ww.SlurmExecutor(timeout_min=-1)),
     (r"^slurm_timeout_min is -1: give an integer from 0 to", lambda: ww.SlurmExecutor(slurm_timeout_min=-1)),
@@ -477,6 +494,14 @@ SENTENCES: list[tuple[str, Callable[[], Any]]] = [
 def test_an_argument_that_cannot_be_is_refused_with_advice(sentence: str, call: Callable[[], Any]) -> None:
     with pytest.raises(ww.WearwellError, match=sentence):
         call()
+
+
+@pytest.mark.parametrize("name", ["format", "action", "time_unit", "assume", "columns"])
+@pytest.mark.parametrize("value", [True, False, "\udcff"])
+def test_an_option_of_a_trace_that_is_no_text_is_refused_with_its_name(name: str, value: Any) -> None:
+    """Truth values were a TypeError that named no argument, and a text that is no Unicode a UnicodeEncodeError."""
+    with pytest.raises(ww.WearwellError, match=f"^{name} is {re.escape(repr(value))}(: give a text|, which cannot be written)"):
+        ww.Trace(PGBENCH, **{name: value})
 
 
 def test_an_unknown_parameter_of_slurm_is_a_type_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

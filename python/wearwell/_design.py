@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ._native import Configuration, WearwellError, designs, unknown_name
-from ._settings import Value, checked_text, config_file_text, items_of, setting
+from ._settings import Value, checked_text, config_file_text, items_of, refuse_surrogates, setting
 
 
 def _content_names(content: Any) -> list[str]:
@@ -43,6 +43,7 @@ class Design:
         """Name of the design, as in `Design.names()`."""
         if not isinstance(name, str):
             raise WearwellError(f"design is {name!r}: give the name of a design, or a Design")
+        refuse_surrogates("design", name)
         names = None if content is None else _content_names(content)
         parts: dict[str, Value | None] = {
             "parts.content": None if names is None else ",".join(names) or "none",

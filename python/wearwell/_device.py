@@ -19,7 +19,7 @@ from ._settings import (
     checked_integer,
     checked_text,
     items_of,
-    path_text,
+    optional_path_text,
     refuse_ignored,
     refuse_surrogates,
     setting,
@@ -91,7 +91,7 @@ class Device:
         """Preset and figures of the drive."""
         own = [setting(key, value) for key, value in items_of(settings)]
         chosen = [*self.drive.settings(), *self.design.settings(), *own]
-        configuration = Configuration(chosen, path_text("config", config))
+        configuration = Configuration(chosen, optional_path_text("config", config))
         refuse_ignored(configuration, chosen, self.design.name)
         refuse_two_policies(victim_policy, chosen)
         choice = native_choice(victim_policy)

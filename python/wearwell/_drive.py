@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal, SupportsFloat, SupportsIndex
 
 from ._native import Configuration, WearwellError, devices, unknown_name
-from ._settings import Value, setting, without_numpy
+from ._settings import Value, refuse_surrogates, setting, without_numpy
 
 
 class Drive:
@@ -71,6 +71,8 @@ class Drive:
         """Figures that replace those of the preset, by key of `[device]`."""
         if preset is not None and not isinstance(preset, str):
             raise WearwellError(f"drive is {preset!r}: give the name of a preset, or a Drive")
+        if preset is not None:
+            refuse_surrogates("drive", preset)
         known = [name for name, _ in devices()]
         if preset is not None and preset not in known:
             raise unknown_name("device", preset, known)

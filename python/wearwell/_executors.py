@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, NamedTuple, SupportsIndex, TypedDict
 
 from ._native import WearwellError, unknown_name
-from ._settings import JOBS_MAX, checked_integer
+from ._settings import JOBS_MAX, checked_integer, refuse_surrogates
 
 
 class Task(TypedDict):
@@ -188,6 +188,7 @@ def executor_of(named: str | Executor, jobs: SupportsIndex | None) -> Executor:
         raise WearwellError(
             f"executor is {named!r}: give {', '.join(EXECUTORS)}, or an object of a subclass of Executor"
         )
+    refuse_surrogates("executor", named)
     if named not in EXECUTORS:
         raise unknown_name("executor", named, list(EXECUTORS))
     return EXECUTORS[named](jobs)

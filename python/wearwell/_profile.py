@@ -20,6 +20,7 @@ from ._settings import (
     checked_integer,
     displayed_path,
     items_of,
+    optional_path_text,
     path_text,
     require_callable,
     setting,
@@ -73,8 +74,8 @@ def profile(
             "run has no effect beside against, because only one of the two versions would be written: leave one of them out"
         )
     if isinstance(source, (str, bytes, os.PathLike)):
-        source = os.fsdecode(source)
-        text, is_interrupted, made_of_files = _profile_of_path(source, path_text("against", against), files, divisor, progress)
+        source = path_text("source", source)
+        text, is_interrupted, made_of_files = _profile_of_path(source, optional_path_text("against", against), files, divisor, progress)
     elif files or against is not None:
         name = "files" if files else "against"
         raise WearwellError(
@@ -111,7 +112,7 @@ def _configuration_of_runs(
         return None
     drive = drive if isinstance(drive, Drive) else Drive(drive)
     all_settings = [*drive.settings(), *(setting(key, value) for key, value in items_of(settings))]
-    configuration = Configuration(all_settings, path_text("config", config))
+    configuration = Configuration(all_settings, optional_path_text("config", config))
     for sentence in _native.ignored_by_profile(configuration, all_settings):
         raise WearwellError(sentence)
     return configuration

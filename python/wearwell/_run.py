@@ -20,7 +20,7 @@ from ._settings import (
     checked_number,
     checked_text,
     items_of,
-    path_text,
+    optional_path_text,
     refuse_ignored,
     require_callable,
     setting,
@@ -117,7 +117,7 @@ class Run:
         drive = drive if isinstance(drive, Drive) else Drive(drive)
         design = design if isinstance(design, Design) else Design(design)
         settings = (*drive.settings(), *design.settings(), *run_settings)
-        return cls(trace, drive, design, settings, path_text("config", config))
+        return cls(trace, drive, design, settings, optional_path_text("config", config))
 
     def configuration(self) -> Configuration:
         """Returns the configuration of the run: its settings on top of its configuration file."""

@@ -48,20 +48,26 @@ def items_of(settings: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
     return list(settings.items())
 
 
-def path_text(name: str, path: str | bytes | os.PathLike[Any] | None) -> str | None:
+def optional_path_text(name: str, path: str | bytes | os.PathLike[Any] | None) -> str | None:
     """Returns the argument `name`, the path of a file, as a text; None if it is left out."""
-    if path is None:
-        return None
+    return None if path is None else path_text(name, path)
+
+
+def path_text(name: str, path: str | bytes | os.PathLike[Any]) -> str:
+    """Returns the argument `name`, the path of a file, as a text. Raises an error that names it if it is no path."""
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise WearwellError(f"{name} is {path!r}: give the path of a file or folder")
-    return os.fsdecode(path)
+    text = os.fsdecode(path)
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise WearwellError(f"{name} is {text!r}, which can be the path of no file: give the path of a file or folder") from None
+    return text
 
 
 def write_page(path: Any, page: str) -> None:
     """Writes an HTML page to the file `path`, which is replaced if it exists. Raises an error if it cannot be written."""
     target = path_text("path", path)
-    if target is None:
-        raise WearwellError("path is None: give the path of the file to write")
     try:
         with open(target, "w", encoding="utf-8") as file:
             file.write(page)
@@ -111,9 +117,9 @@ def _float_of(value: Any) -> float | None:
 
 
 def checked_text(name: str, value: Any) -> str:
-    """Returns an argument that is a text. Raises an error that names it if it is none."""
+    """Returns an argument that is a text. Raises an error that names it if it is none, or no Unicode."""
     if isinstance(value, str):
-        return value
+        return refuse_surrogates(name, value)
     raise WearwellError(f"{name} is {value!r}: give a text")
 
 
@@ -170,7 +176,7 @@ def _toml_of(key: str, value: Value) -> str:
         return json.dumps(refuse_surrogates(key, value), ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
         return "[" + ", ".join(_toml_of(key, item) for item in value) + "]"
-    if isinstance(value, int):
+    if isinstance(value, SupportsIndex) and (isinstance(value, int) or getattr(value, "ndim", 0) == 0):
         return repr(checked_integer(key, value, -(1 << 63), (1 << 63) - 1))
     number = _float_of(value)
     if number is not None and math.isfinite(number):

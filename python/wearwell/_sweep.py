@@ -26,7 +26,7 @@ from ._executors import Executor, Outcome, Task, executor_of
 from ._native import WearwellError
 from ._result import PartialResultWarning, Result
 from ._run import Run, larger_drive_bytes, refuse_too_small_scale, settings_of_keywords
-from ._settings import Value, checked_bool, items_of, path_text, values_by_key, without_numpy, write_page
+from ._settings import Value, checked_bool, items_of, optional_path_text, values_by_key, without_numpy, write_page
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def sweep(
     that none of the runs uses, a configuration that is refused in every run.
     """
     chosen = executor_of(executor, jobs)
-    folder_of_results = path_text("store", store)
+    folder_of_results = optional_path_text("store", store)
     scale_to_bytes = larger_drive_bytes(scale_to)
     teller = _ProgressPrinter(checked_bool("progress", progress))
     keywords = {

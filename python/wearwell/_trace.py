@@ -23,6 +23,7 @@ from ._settings import (
     checked_text,
     displayed_path,
     is_time_of_numpy,
+    path_text,
     refuse_surrogates,
 )
 
@@ -67,22 +68,12 @@ class Trace:
         columns: str | None = None,
         name: str | None = None,
     ) -> None:
-        options: dict[str, Any] = {
-            "format": format,
-            "action": action,
-            "time_unit": time_unit,
-            "assume": assume,
-            "skip_bad_lines": checked_bool("skip_bad_lines", skip_bad_lines) or None,
-            "bytes": checked_bool("bytes", bytes) or None,
-            "without_sidecars": checked_bool("without_sidecars", without_sidecars) or None,
-            "columns": columns,
-        }
-        options = {key: value for key, value in options.items() if value is not None}
-        for key, value in options.items():
-            if not isinstance(value, bool):
-                checked_text(key, value)
-        if isinstance(source, _PATH_TYPES):
-            path = os.fsdecode(source)
+        texts = {"format": format, "action": action, "time_unit": time_unit, "assume": assume, "columns": columns}
+        flags = {"skip_bad_lines": skip_bad_lines, "bytes": bytes, "without_sidecars": without_sidecars}
+        options: dict[str, Any] = {key: checked_text(key, value) for key, value in texts.items() if value is not None}
+        options.update({key: True for key, value in flags.items() if checked_bool(key, value)})
+        path = path_text("the path of the trace", source) if isinstance(source, _PATH_TYPES) else None
+        if path is not None:
             if not path:
                 raise WearwellError("the path of the trace is empty: give the path of a file")
             if name is not None:
@@ -95,7 +86,7 @@ class Trace:
             if options:
                 option = next(iter(options))
                 raise WearwellError(f"{option} has no effect on a table of requests: leave it out, or give the path of a trace")
-            given = None if name is None else refuse_surrogates("name", checked_text("name", name))
+            given = None if name is None else checked_text("name", name)
             self._table, requests = _write_table(source)
             # The digest distinguishes tables of equal length in results.
             shown = given or f"a table of {requests:,} requests ({self._table.sha256[:8]})"
@@ -287,7 +278,7 @@ def _write_columns(path: str, columns: dict[str, _Column]) -> None:
             if _has_times_of_numpy(rows):
                 raise TypeError("it has times of NumPy")
             writer.write_rows(*rows)
-        except (TypeError, OverflowError) as error:
+        except (TypeError, OverflowError, UnicodeEncodeError) as error:
             _refuse_first_wrong_value(first, rows)
             raise WearwellError(f"the table of requests cannot be written: {error}; correct its values") from error
     writer.finish()
@@ -346,6 +337,7 @@ def _refuse_first_wrong_value(first: int, rows: _Rows) -> None:
         checked_number(f"{at}time_us", rows.time_us[row])
         if not isinstance(rows.op[row], str):
             raise WearwellError(f"{at}op is {rows.op[row]!r}: give {_OPERATIONS}")
+        refuse_surrogates(f"{at}op", rows.op[row])
         checked_integer(f"{at}offset_bytes", rows.offset_bytes[row], 0, (1 << 64) - 1)
         checked_integer(f"{at}length_bytes", rows.length_bytes[row], 0, (1 << 64) - 1)
         if rows.device:
@@ -354,6 +346,8 @@ def _refuse_first_wrong_value(first: int, rows: _Rows) -> None:
             raise WearwellError(
                 f"{at}fingerprints is {rows.fingerprints[row]!r}: give a text with a hexadecimal number for each page, or None"
             )
+        if rows.fingerprints:
+            refuse_surrogates(f"{at}fingerprints", rows.fingerprints[row])
         if rows.source_bytes and rows.source_bytes[row] is not None:
             checked_integer(f"{at}source_bytes", rows.source_bytes[row], 0, (1 << 64) - 1)
 

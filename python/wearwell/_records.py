@@ -96,8 +96,8 @@ class DeltaConfig(Section):
     """Pages of deltas that are filled at the same time in RAM before they are programmed (the paper's temp
     buffer)."""
     scan_entries: int
-    """Approximate number of deltas that one scan examines. The scan looks for deltas of pages that are no
-    longer written often."""
+    """Least number of deltas that one scan examines. The scan looks for deltas of pages that are no longer
+    written often. It examines all deltas of each flash page that it visits."""
     scan_interval_writes: int
     """Host writes between two scans for deltas of pages that are no longer written often (such deltas are
     merged into their pages); 0 = no scans."""
@@ -830,7 +830,7 @@ class LifetimeRecord(Section):
     years_after_first_epoch: float | None
     """Predicted years until the rated cycles are used, computed as `years_by_programs`, but without the first
     epoch of lifetime management. In that epoch nothing is known yet and no write-saving scheme runs: in five
-    years it is a 500,000th of the time, but in a short run a large part. Absent without lifetime
+    years it is a 525,600th of the time, but in a short run a large part. Absent without lifetime
     management."""
     years_by_programs: float | None
     """Years until the rated cycles are used, at the rate of the page programs in the whole measured part,

@@ -181,6 +181,21 @@ def test_a_size_to_scale_to_that_is_none_is_refused_before_anything_runs(scale_t
             call()
 
 
+def test_times_of_flash_are_refused_where_nothing_takes_time_but_may_describe_a_drive() -> None:
+    # A sweep over program times without a time model had equal rows.
+    described = ww.Drive("lab-8g", program_us=500, read_us=40, erase_us=3000, blocks_per_plane=16, pages_per_block=8)
+    small = ww.Trace.workload("uniform:pages=50,requests=10")
+    assert ww.replay(small, described, precondition="none").host_page_writes > 0
+    ww.Device("page-map", described)
+    for times in [{"device.program_us": [100, 500]}, {"device.erase_us": [1000, 5000]}]:
+        with pytest.raises(ww.WearwellError, match=r"^device\..*_us has no effect on page-map: it counts when there is"):
+            ww.sweep(small, described, settings=times, precondition="none", progress=False)
+    with pytest.raises(ww.WearwellError, match=r"^device\.read_us has no effect"):
+        ww.replay(small, described, settings={"device.read_us": 50}, precondition="none")
+    with pytest.raises(ww.WearwellError, match=r"^device\.read_us has no effect"):
+        ww.Device("page-map", described, settings={"device.read_us": 50})
+
+
 def test_a_drive_to_scale_to_that_is_smaller_than_the_simulated_one_is_refused_before_anything_runs() -> None:
     # Only the command line refused it.
     def refuse(*_: object) -> None:

@@ -92,7 +92,8 @@ class Device:
         own = [setting(key, value) for key, value in items_of(settings)]
         chosen = [*self.drive.settings(), *self.design.settings(), *own]
         configuration = Configuration(chosen, optional_path_text("config", config))
-        refuse_ignored(configuration, chosen, self.design.name)
+        of_effect = [*self.drive.settings_of_effect(), *self.design.settings(), *own]
+        refuse_ignored(configuration, of_effect, self.design.name)
         refuse_two_policies(victim_policy, chosen)
         choice = native_choice(victim_policy)
         footprint = checked_integer("footprint_pages", footprint_pages, 1, _FOOTPRINT_PAGES_MAX)

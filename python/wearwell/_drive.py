@@ -88,6 +88,14 @@ class Drive:
         preset = [] if self.preset is None else [f'device.preset="{self.preset}"']
         return preset + [setting(f"device.{key}", value) for key, value in self.values.items()]
 
+    def settings_of_effect(self) -> list[str]:
+        """Returns the settings that must have an effect on a run: all but the times of the drive's flash.
+
+        A drive may be described with its times where nothing takes time.
+        """
+        times = {f"device.{name}=" for name in ("read_us", "program_us", "erase_us", "channel_mb_per_s")}
+        return [text for text in self.settings() if not text.startswith(tuple(times))]
+
     @property
     def label(self) -> str:
         """Preset and replaced figures of the drive, to distinguish it from others in tables."""

@@ -91,7 +91,7 @@ def life(
     of_leveling = _native.leveling_settings(
         run.trace._input, configuration, run.design.name, leveling, list(run.settings)
     )
-    refuse_ignored(Configuration([*run.settings, *of_leveling], run.config), run.settings, run.design.name)
+    refuse_ignored(Configuration([*run.settings, *of_leveling], run.config), run.settings_of_effect(), run.design.name)
     refuse_scale(run, scale_to_bytes)
     endurance = (
         checked_number("spread", spread),

@@ -79,7 +79,7 @@ def replay(
         config,
     )
     configuration = run.configuration()
-    refuse_ignored(configuration, run.settings, run.design.name)
+    refuse_ignored(configuration, run.settings_of_effect(), run.design.name)
     refuse_two_policies(victim_policy, run.settings)
     refuse_scale(run, scale_to_bytes)
     record = run.trace._input.replay(configuration, run.design.name, progress, native_choice(victim_policy))
@@ -118,6 +118,10 @@ class Run:
         design = design if isinstance(design, Design) else Design(design)
         settings = (*drive.settings(), *design.settings(), *run_settings)
         return cls(trace, drive, design, settings, optional_path_text("config", config))
+
+    def settings_of_effect(self) -> list[str]:
+        """Returns the settings that must have an effect on the run."""
+        return [*self.drive.settings_of_effect(), *self.settings[len(self.drive.settings()) :]]
 
     def configuration(self) -> Configuration:
         """Returns the configuration of the run: its settings on top of its configuration file."""

@@ -433,7 +433,7 @@ def _refuse_or_list_ignored_settings(points: list[_SweepPoint]) -> list[str]:
             configuration = point.run.configuration()
         except WearwellError:
             continue  # The row of this run will have the error.
-        for key, sentence in configuration.ignored_settings(list(point.run.settings), point.run.design.name):
+        for key, sentence in configuration.ignored_settings(point.run.settings_of_effect(), point.run.design.name):
             ignored_messages.setdefault((owners[key], key), []).append(sentence)
     for setting, sentences in ignored_messages.items():
         if len(sentences) == run_counts[setting]:

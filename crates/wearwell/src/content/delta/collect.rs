@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
-use crate::store::{GC_RESERVE_BLOCKS, Stream};
+use crate::store::Stream;
 
 impl Ftl {
     /// Merges (rewrites base and delta as one page) the logical pages in delta form that became read-hot or write-cold
@@ -96,8 +96,7 @@ impl Ftl {
     /// base cannot be read.
     fn try_merge_loaded_delta(&mut self, delta: &BufferedDelta, pool: u32, cause: Cause) -> Result<bool> {
         let (lpn, stream) = (delta.lpn, self.stream_of_copies(PageKind::Data, pool));
-        let has_room = self.store.free_blocks(pool) >= GC_RESERVE_BLOCKS
-            && self.store.free_pages_above_reserve(stream, pool) > 0;
+        let has_room = self.store.free_pages_above_reserve(stream, pool) > 0;
         if !has_room || !self.delta_state().should_merge_delta(lpn) {
             return Ok(false);
         }

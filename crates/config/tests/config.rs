@@ -596,8 +596,12 @@ fn settings_that_the_timeline_engine_ignores_are_reported() {
     for setting in ["timing.blocking_gc=true", "timing.independent_planes=true"] {
         assert!(!is_ignored("timeline", setting), "{setting}: the timeline engine uses it");
     }
-    let settings =
-        to_settings(&["timing.mode=event", "timing.independent_planes=true", "timing.multi_plane=true"]);
+    let settings = to_settings(&[
+        "timing.mode=event",
+        "timing.independent_planes=true",
+        "timing.multi_plane=true",
+        "device.planes_per_die=2",
+    ]);
     let config = Config::from_text_and_settings(None, &settings).unwrap();
     assert_eq!(
         config.ignored_settings(&settings, &designs).len(),

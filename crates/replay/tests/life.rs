@@ -285,7 +285,7 @@ fn endurance_limits_of_few_cycles_have_the_rated_mean() {
 fn the_usable_endurance_is_that_of_blocks_good_from_the_factory() {
     let endurance = Endurance { spread: 0.2, ..EQUAL_ENDURANCE };
     let life = run_life(
-        &drive_config(200, &["device.factory_bad_share=0.1", "replay.seed=3"]),
+        &drive_config(200, &["device.blocks_per_plane=160", "device.factory_bad_share=0.05"]),
         &uniform_input(),
         "page-map",
         endurance,
@@ -295,8 +295,8 @@ fn the_usable_endurance_is_that_of_blocks_good_from_the_factory() {
         let cycles = life.usable_endurance * f64::from(blocks) * 200.0;
         (cycles - cycles.round()).abs() < 1e-6
     };
-    assert!(!makes_whole_sum(128), "all blocks: {}", life.usable_endurance);
-    assert!((100..128).any(makes_whole_sum), "good blocks: {}", life.usable_endurance);
+    assert!(!makes_whole_sum(160), "all blocks: {}", life.usable_endurance);
+    assert!((140..160).any(makes_whole_sum), "good blocks: {}", life.usable_endurance);
 }
 
 /// Endurance limits have the stated mean and standard deviation; the limits of blocks that fail early are uniform below

@@ -1620,7 +1620,7 @@ fn trims_of_pages_that_the_input_does_not_use_are_noted_as_left_out() {
     let trim = |page: u64, pages: u64| Request { op: Op::Trim, ..page_write(page, pages) };
     let requests = [page_write(1, 2), trim(40, 5), trim(2, 4), page_write(9, 0)];
     let input = csv_trace(folder.path(), "trims.csv", &requests);
-    let record = run_input(&small_device_config(&[]), &input, "page-map");
+    let record = run_input(&small_device_config(&["replay.addresses=compact"]), &input, "page-map");
     let has = |text: &str| record.notes.iter().any(|note| note.contains(text));
     assert!(has("8 trimmed pages are left out, because"), "{:?}", record.notes);
     assert!(has("trims of which nothing is left: 1"), "{:?}", record.notes);

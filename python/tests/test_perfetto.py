@@ -17,7 +17,7 @@ from common import Command, record_of
 LOAD = "zipf:pages=20000,requests=4000,read=0.5,rate=4000"
 RUNS = [
     ["--workload", LOAD, "--design", "dftl"],
-    ["--workload", LOAD, "--design", "remap", "--set", "timing.independent_planes=true"],
+    ["--workload", LOAD, "--design", "remap", "--set", "timing.independent_planes=true", "--set", "device.planes_per_die=2"],
     ["--workload", LOAD, "--set", "timing.suspend=true"],
 ]
 

@@ -129,12 +129,8 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
         .map_err(|error| image_failure(&args.from, &error))?;
     let to = args.to.display();
     let mut text = String::new();
-    for lpn in &report.lost_pages {
-        let (page_bytes, first) = (report.page_bytes, u64::from(lpn.0) * report.page_bytes);
-        let _ = writeln!(
-            text,
-            "{to}: logical page {lpn} ({page_bytes} bytes from byte {first}) is lost, was left out, and reads as zeros"
-        );
+    for sentence in report.sentences() {
+        let _ = writeln!(text, "{to}: {sentence}");
     }
     let lost = match report.lost_pages.len() {
         0 => String::new(),

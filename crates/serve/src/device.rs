@@ -130,12 +130,17 @@ pub struct DriveHealthFacts {
     pub unsafe_shutdowns: u64,
 }
 
+/// Returns the beginning of a sentence which reports that a logical page is lost: the page, and its bytes.
+pub(crate) fn lost_page_text(lpn: Lpn, page_bytes: u64) -> String {
+    let first = u64::from(lpn.0) * page_bytes;
+    format!("logical page {lpn} ({page_bytes} bytes from byte {first}) is lost")
+}
+
 /// Returns the sentence which reports that a logical page is lost because flash page `ppn` cannot be read.
 pub(crate) fn lost_page_sentence(lpn: Lpn, ppn: Ppn, page_bytes: u64) -> String {
-    let first = u64::from(lpn.0) * page_bytes;
     format!(
-        "logical page {lpn} ({page_bytes} bytes from byte {first}) is lost: flash page {ppn} cannot be read; \
-         overwrite or trim the logical page to use it again"
+        "{lost}: flash page {ppn} cannot be read; overwrite or trim the logical page to use it again",
+        lost = lost_page_text(lpn, page_bytes)
     )
 }
 

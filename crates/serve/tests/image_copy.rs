@@ -208,6 +208,12 @@ fn an_image_repair_restores_metadata_and_lists_lost_pages() {
     let changes = ImageCopyOptions { skips_lost_pages: true, ..ImageCopyOptions::default() };
     let copied = copy(&to, &written.path("copy"), &changes, &mut |_, _| {}).expect("there is room");
     assert_eq!(copied.lost_pages.len(), lost.len());
+    for (sentence, page) in copied.sentences().zip(&lost) {
+        assert!(
+            sentence.starts_with(&format!("logical page {page} ({PAGE_BYTES} bytes from byte ")),
+            "{sentence}"
+        );
+    }
     let mut expected = written.bytes.clone();
     for page in lost {
         expected[(page * PAGE_BYTES) as usize..][..PAGE_BYTES as usize].fill(0);

@@ -366,10 +366,8 @@ impl ImagePlace {
     /// Removes the files of an image that could not be made, and its directory if it was made with them and nothing
     /// else is in it.
     pub(super) fn restore(self) {
-        remove_image_files(&self.directory);
-        if !self.existed {
-            let _ = fs::remove_dir(&self.directory);
-        }
+        let remove = if self.existed { remove_image_files } else { remove_image };
+        remove(&self.directory);
     }
 }
 

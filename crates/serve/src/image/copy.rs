@@ -12,6 +12,7 @@ use super::create::{ImageSpecification, random_nonzero_number};
 use super::error::ImageError;
 use super::unfinished::UnfinishedImage;
 use super::{Image, ImageOpenOptions, end_session};
+use crate::device::lost_page_text;
 use crate::live_device::LiveDevice;
 
 /// Options of a copy of an image: in what the new image differs from the original.
@@ -36,12 +37,22 @@ pub struct CopyReport {
     pub copied_pages: u64,
     /// Logical pages that could not be read and were skipped.
     pub lost_pages: Vec<Lpn>,
-    /// Size of a page, bytes.
-    pub page_bytes: u64,
     /// Number of bytes that the new image exports.
     pub size_bytes: u64,
     /// Name of the design of the new image.
     pub design: String,
+    /// Size of a page, bytes, for the messages.
+    page_bytes: u64,
+}
+
+impl CopyReport {
+    /// Returns one sentence for each logical page that is lost and was left out.
+    pub fn sentences(&self) -> impl Iterator<Item = String> + '_ {
+        let lost = |&lpn: &Lpn| {
+            format!("{}, was left out, and reads as zeros", lost_page_text(lpn, self.page_bytes))
+        };
+        self.lost_pages.iter().map(lost)
+    }
 }
 
 /// Makes a new image with the contents of the image in `from`, but with a larger size, another design or other
@@ -96,7 +107,7 @@ pub(super) fn copy_contents(
         Ok((pages, lost_pages)) => {
             let page_bytes = u64::from(original.device.geometry().page_bytes);
             let design = specification.design;
-            Ok(CopyReport { copied_pages: pages, lost_pages, page_bytes, size_bytes, design })
+            Ok(CopyReport { copied_pages: pages, lost_pages, size_bytes, design, page_bytes })
         }
         Err(error) => {
             place.restore();

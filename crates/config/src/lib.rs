@@ -39,7 +39,7 @@ pub use flash_metadata::{
 };
 pub use ignored_settings::{SettingIgnoredByDesigns, SettingIgnoredByRunKind, ignorable_setting_keys};
 pub use lifetime::{LifetimeConfig, LifetimeSchemes};
-pub use origin::{Origin, Origins, SettingSource, key_of_setting};
+pub use origin::{Origin, Origins, SettingSource, key_of_setting, line_at};
 pub use parts::{
     ContentMechanismList, ContentMechanismName, DesignAndPartsPersistence, MapName, PartsConfig,
     PersistenceName,

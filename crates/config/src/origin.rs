@@ -92,7 +92,7 @@ impl Origins {
         for (section, keys) in document {
             let Some(keys) = keys.get_ref().as_table() else { continue };
             for key in keys.keys() {
-                let line = text[..key.span().start].matches('\n').count() + 1;
+                let line = line_at(text, key.span().start);
                 let origin = Origin::at_place(SettingSource::File, &format!("{name}:{line}"));
                 origins.0.insert(format!("{}.{}", section.get_ref(), key.get_ref()), origin);
             }
@@ -114,6 +114,11 @@ impl Origins {
     pub(crate) fn record_setting_origin(&mut self, setting: &str) {
         self.0.insert(key_of_setting(setting).to_owned(), Origin::of_kind(SettingSource::Set));
     }
+}
+
+/// Returns the number of the line at byte `offset` of a text; of its last line, if the text is shorter.
+pub fn line_at(text: &str, offset: usize) -> usize {
+    text[..offset.min(text.len())].matches('\n').count() + 1
 }
 
 /// Returns the key (`section.key`) of a setting `section.key=value`.

@@ -6,6 +6,7 @@ use serde::Deserialize as _;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, did_you_mean_text};
+use super::origin::line_at;
 use super::{Config, Origins};
 
 impl Config {
@@ -67,7 +68,7 @@ impl Config {
 /// Parses the configuration file alone, without settings, so that an error has a line number. Returns also where its
 /// values were set.
 fn parse_config_text(name: &str, text: &str) -> Result<(Config, Origins), ConfigError> {
-    let place_of = |at: usize| format!("{name}:{}", text[..at.min(text.len())].matches('\n').count() + 1);
+    let place_of = |at: usize| format!("{name}:{}", line_at(text, at));
     let error_of =
         |error: toml::de::Error| toml_error(place_of(error.span().map_or(0, |span| span.start)), &error);
     let document = DeTable::parse(text).map_err(error_of)?;

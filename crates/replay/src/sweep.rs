@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::de::DeTable;
 use wearwell::design;
-use wearwell_config::{Config, ConfigError, key_of_setting, refuse_value_listed_twice};
+use wearwell_config::{Config, ConfigError, key_of_setting, line_at, refuse_value_listed_twice};
 
 use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
 use crate::input::Input;
@@ -196,11 +196,6 @@ fn split_off_sweep_section(text: &str) -> (String, String) {
         sweep.push_str("[sweep]\n");
     }
     (sweep, rest)
-}
-
-/// Returns the number of the line at byte `offset` of a text.
-fn line_at(text: &str, offset: usize) -> usize {
-    text[..offset.min(text.len())].matches('\n').count() + 1
 }
 
 /// Returns the number of the line on which the lines of `[sweep]` vary this key (`section.key`).

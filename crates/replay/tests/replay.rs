@@ -1618,12 +1618,13 @@ fn requests_of_no_bytes_are_in_no_latency() {
 fn trims_of_pages_that_the_input_does_not_use_are_noted_as_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let trim = |page: u64, pages: u64| Request { op: Op::Trim, ..page_write(page, pages) };
-    let requests = [page_write(1, 2), trim(40, 5), trim(2, 4), page_write(9, 0)];
+    let part_of_page = Request { len_bytes: 512, ..trim(50, 1) };
+    let requests = [page_write(1, 2), trim(40, 5), trim(2, 4), part_of_page, page_write(9, 0)];
     let input = csv_trace(folder.path(), "trims.csv", &requests);
     let record = run_input(&small_device_config(&["replay.addresses=compact"]), &input, "page-map");
     let has = |text: &str| record.notes.iter().any(|note| note.contains(text));
     assert!(has("8 trimmed pages are left out, because"), "{:?}", record.notes);
-    assert!(has("trims of which nothing is left: 1"), "{:?}", record.notes);
+    assert!(has("trims of which nothing is left: 2"), "{:?}", record.notes);
     assert!(has("requests of no bytes: 1;"), "{:?}", record.notes);
 }
 

@@ -130,17 +130,18 @@ impl PreparedInput {
             self.add_model_content(request);
         }
         if let Some(footprint) = &self.footprint {
-            let trimmed = (request.op == Op::Trim).then(|| request.whole_pages());
+            let trim = (request.op == Op::Trim).then(|| (request.len_bytes, request.whole_pages()));
             footprint.compact_request_addresses(request);
-            if let Some(trimmed) = trimmed {
-                self.count_untouched_pages_of_trim(trimmed, request);
+            if let Some((len_bytes, pages)) = trim {
+                self.count_untouched_pages_of_trim(len_bytes, pages, request);
             }
         }
     }
 
-    /// Counts what was left out of a trim when its addresses were compacted. `trimmed` are its whole pages before.
-    fn count_untouched_pages_of_trim(&mut self, trimmed: Range<u64>, compacted: &Request) {
-        let is_left_out = !trimmed.is_empty() && compacted.len_bytes == 0;
+    /// Counts what was left out of a trim when its addresses were compacted. Before, it had `len_bytes` bytes, and the
+    /// whole pages `trimmed`.
+    fn count_untouched_pages_of_trim(&mut self, len_bytes: u64, trimmed: Range<u64>, compacted: &Request) {
+        let is_left_out = len_bytes > 0 && compacted.len_bytes == 0;
         let left = compacted.whole_pages();
         self.untouched_trim_counts.trims += u64::from(is_left_out);
         self.untouched_trim_counts.pages +=

@@ -71,9 +71,9 @@ impl LifeRecord {
     }
 }
 
-/// Returns the states of the drives of all lives at regular intervals of host bytes (the last is half a step longer or
-/// shorter at most): at most [`MAX_CURVE_POINTS`]
-/// states, and no closer together than the recorded states of any life.
+/// Returns the states of the drives of all lives at regular intervals of host bytes, of which the last is up to half a
+/// step longer or shorter: at most [`MAX_CURVE_POINTS`] states, and otherwise no closer together than the recorded
+/// states of any life.
 fn curve_points(lives: &[Life]) -> Vec<CurvePoint> {
     let Some(last) = curve_end_host_bytes(lives) else { return Vec::new() };
     let spacing = lives.iter().map(max_bytes_between_points).max().unwrap_or(0);

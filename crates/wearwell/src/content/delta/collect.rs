@@ -91,9 +91,9 @@ impl Ftl {
     }
 
     /// Merges a logical page (rewrites base and delta as one page) whose delta GC has just read, if it became read-hot or
-    /// write-cold. Returns `false`, and changes nothing, if it did not; if the map does not find the base without a
-    /// flash read; if the merged page would need a block that is reserved for the copies of the next victim; or if the
-    /// base cannot be read.
+    /// write-cold. Returns `false`, and leaves the delta as it is, if it did not; if the map does not find the base
+    /// without a flash read; if the merged page would need a block that is reserved for the copies of the next victim;
+    /// or if the base cannot be read.
     fn try_merge_loaded_delta(&mut self, delta: &BufferedDelta, pool: u32, cause: Cause) -> Result<bool> {
         let (lpn, stream) = (delta.lpn, self.stream_of_copies(PageKind::Data, pool));
         let has_room = self.store.free_pages_above_reserve(stream, pool) > 0;

@@ -53,14 +53,15 @@ class BufferConfig(Section):
 
 
 class ContentConfig(Section):
-    """Content of host writes if the trace or workload brings no content."""
+    """Content of host writes if the trace or workload brings no content, or no sizes of it."""
 
     _optional = frozenset({
         "model",
     })
 
     model: str | None
-    """Specification of a content model, such as `unique` or `dup:share=0.2,theta=0.9`. Absent: `unique`."""
+    """Specification of a content model, such as `unique`, `dup:share=0.2,theta=0.9`, or
+    `recorded:compress=0.4` for sizes of the contents that a trace identifies. Absent: `unique`."""
 
 
 class DeltaConfig(Section):

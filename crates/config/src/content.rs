@@ -354,10 +354,11 @@ impl DeadPageHistoryName {
     }
 }
 
-/// Content of host writes if the trace or workload brings no content.
+/// Content of host writes if the trace or workload brings no content, or no sizes of it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ContentConfig {
-    /// Specification of a content model, such as `unique` or `dup:share=0.2,theta=0.9`. Absent: `unique`.
+    /// Specification of a content model, such as `unique`, `dup:share=0.2,theta=0.9`, or `recorded:compress=0.4` for
+    /// sizes of the contents that a trace identifies. Absent: `unique`.
     pub model: Option<String>,
 }

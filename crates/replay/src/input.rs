@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use wearwell::data::KnownContentSizes;
 use wearwell_config::ConfigError;
 use wearwell_trace::{Footprint, FootprintBuilder, Format, OpenOptions, Request, TraceError, TraceReader};
 
@@ -139,7 +140,8 @@ impl Input {
     }
 }
 
-/// Totals of a host model's requests: their number, the end of the highest byte range, and whether their times differ.
+/// Totals of a host model's requests: their number, the end of the highest byte range, whether their times differ, and
+/// which sizes of their contents are known.
 /// The specification alone determines them, but computing them takes a pass over all requests.
 #[derive(Clone, Copy, Debug)]
 struct RequestTotals {
@@ -149,6 +151,8 @@ struct RequestTotals {
     end_offset_bytes: u64,
     /// Whether at least two requests of the host model have different arrival times.
     has_distinct_request_times: bool,
+    /// Which sizes are known of all written contents; `None` if nothing is written.
+    sizes_known_of_all_contents: Option<KnownContentSizes>,
 }
 
 impl RequestTotals {
@@ -172,6 +176,7 @@ impl RequestTotals {
             requests: survey.requests,
             end_offset_bytes: survey.end_offset_bytes,
             has_distinct_request_times: survey.has_distinct_request_times,
+            sizes_known_of_all_contents: survey.sizes_known_of_all_contents,
         };
         REQUEST_TOTALS_BY_SPEC.lock().unwrap_or_else(PoisonError::into_inner).insert(name, extent);
         extent
@@ -242,6 +247,9 @@ pub struct InputSurvey {
     pub has_several_devices: bool,
     /// Whether at least one write of the input, or of the trace that ages the device before it, brings no content.
     pub has_writes_without_content: bool,
+    /// Which sizes are known of all contents that writes of the input, and of the trace that ages the device before it,
+    /// bring; `None` if no write brings contents.
+    pub sizes_known_of_all_contents: Option<KnownContentSizes>,
     /// Whether at least two requests of the input have different arrival times.
     pub has_distinct_request_times: bool,
     /// Time of the first request of the input, nanoseconds.
@@ -259,7 +267,10 @@ impl InputSurvey {
         self.footprint_pages = spec.working_set_pages;
         self.end_offset_bytes =
             self.end_offset_bytes.max(spec.working_set_pages * wearwell_trace::PAGE_BYTES);
-        self.has_writes_without_content |= spec.content.is_none();
+        match &spec.content {
+            None => self.has_writes_without_content = true,
+            Some(model) => self.note_contents(model.drawn_sizes()),
+        }
         self.has_distinct_request_times = spec.arrival != workload::ArrivalProcess::Untimed;
     }
 
@@ -272,6 +283,9 @@ impl InputSurvey {
                 self.requests += extent.requests;
                 self.has_distinct_request_times |= extent.has_distinct_request_times;
                 self.end_offset_bytes = self.end_offset_bytes.max(extent.end_offset_bytes);
+                if let Some(known) = extent.sizes_known_of_all_contents {
+                    self.note_contents(known);
+                }
                 Ok(())
             }
             (input, builder) => self.count_requests(&mut input.open()?, builder),
@@ -312,7 +326,17 @@ impl InputSurvey {
             let source_end = request.remap_source_pages().end * wearwell_trace::PAGE_BYTES;
             self.end_offset_bytes = self.end_offset_bytes.max(request.end_offset_bytes()).max(source_end);
         }
-        self.has_writes_without_content |=
-            request.op == wearwell_trace::Op::Write && request.content.is_empty();
+        if request.op == wearwell_trace::Op::Write {
+            self.has_writes_without_content |= request.content.is_empty();
+            for content in &request.content {
+                self.note_contents(content.known_content_sizes());
+            }
+        }
+    }
+
+    /// Notes that the input has contents of which these sizes are known.
+    fn note_contents(&mut self, known: KnownContentSizes) {
+        let all = self.sizes_known_of_all_contents.get_or_insert(known);
+        *all = all.and(known);
     }
 }

@@ -1647,6 +1647,58 @@ fn contents_without_sizes_are_noted_on_designs_that_use_sizes() {
     assert_eq!(of_sizes(unknown, 1000), [0, 0, 1]);
 }
 
+/// With the content model `recorded`, the contents of a trace stay as they are, and compression and deltas work with
+/// sizes that the model draws.
+#[test]
+fn a_model_draws_the_sizes_of_contents_that_a_trace_identifies_without_sizes() {
+    let folder = tempfile::tempdir().unwrap();
+    let requests: Vec<_> = requests_of("uniform:pages=3000,requests=20000,dup=0.3");
+    let input = csv_trace(folder.path(), "contents.csv", &requests);
+    let of_model = |model: &str, design: &str| {
+        let settings = if model.is_empty() { vec![] } else { vec![model] };
+        run_input(&small_device_config(&settings), &input, design)
+    };
+    let sized = "content.model=recorded:compress=0.4,delta=0.2";
+    let [without, with] = ["", sized].map(|model| of_model(model, "recyclable"));
+    assert!(with.recycled_writes > 0);
+    assert_eq!(without.recycled_writes, with.recycled_writes, "the contents are those of the trace");
+    for design in ["integrated", "delta"] {
+        let [without, with] = ["", sized].map(|model| of_model(model, design));
+        let programs = |record: &RunRecord| record.programs;
+        assert!(programs(&with) * 10 < programs(&without) * 9, "{design}");
+        let is_noted = |record: &RunRecord, text: &str| record.notes.iter().any(|note| note.contains(text));
+        assert!(is_noted(&without, "--content recorded:compress=MEAN,delta=MEAN"), "{:?}", without.notes);
+        let of_model =
+            "rest on a model: sizes of content are synthetic: as the input records it, and unique where it";
+        assert!(is_noted(&with, of_model), "{:?}", with.notes);
+        assert!(!is_noted(&with, "no content of the input has a"), "{:?}", with.notes);
+    }
+}
+
+/// The content model `recorded` is refused where it would draw nothing: without contents in the input, or if all contents
+/// have the sizes that it draws.
+#[test]
+fn a_model_of_sizes_is_refused_where_it_has_no_effect() {
+    let refusal = |model: &str, spec: &str| {
+        let config = small_device_config(&[&format!("content.model={model}")]);
+        let input = Input::of_generator_spec(spec).expect("the specification is valid");
+        let plan = Plan::new(&config, &input).expect("the input fits");
+        plan.check_designs_and_content_model(&["integrated".to_owned()]).map_err(|error| error.to_string())
+    };
+    let says =
+        |refused: Result<(), String>, text: &str| refused.is_err_and(|sentence| sentence.contains(text));
+    let load = "uniform:pages=3000,requests=4000";
+    assert!(says(refusal("recorded:compress=0.5", load), "this input has no write with content"));
+    let with_size = format!("{load}+unique:compress=0.5");
+    assert!(says(
+        refusal("recorded:compress=0.3", &with_size),
+        "this input has no content without the sizes that the model draws"
+    ));
+    assert_eq!(refusal("recorded:delta=0.3", &with_size), Ok(()));
+    assert_eq!(refusal("recorded:compress=0.5", &format!("{load}+unique")), Ok(()));
+    assert_eq!(refusal("recorded:compress=0.5", "fiu-mail:scale=0.002"), Ok(()), "a host model");
+}
+
 #[test]
 fn a_limit_of_requests_beyond_the_input_is_noted() {
     let of_limit = |limit: u64| {

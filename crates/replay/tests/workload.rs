@@ -11,6 +11,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
 use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell_replay::content_model::{self, ContentModel, ContentSource, SizeRatioDistribution};
+use wearwell_replay::input::Input;
 use wearwell_replay::theory;
 use wearwell_replay::workload::draw::{Zipf, uniform_below};
 use wearwell_replay::workload::permutation::Permutation;
@@ -798,6 +799,50 @@ fn reports_state_that_content_is_synthetic() {
     let generator = WorkloadGenerator::new(&"uniform+unique".parse().unwrap());
     assert_eq!(generator.describe_content().as_deref(), Some("content is synthetic: every page unique"));
     assert_eq!(WorkloadGenerator::new(&"uniform".parse().unwrap()).describe_content(), None);
+}
+
+/// Sizes that a trace records are kept, equal contents get equal compressed sizes, a rewrite of the same content has an
+/// empty difference, and the first write of a page has none.
+#[test]
+fn a_model_of_sizes_changes_nothing_else_of_recorded_contents() {
+    let unknown = ContentDescriptor::UNKNOWN_SIZE;
+    let mut model = content_model("recorded:compress=0.5,delta=0.2");
+    let mut write = |page: u64, fingerprint: u64, compressed_bytes, delta_bytes| {
+        let fingerprint = Fingerprint(fingerprint);
+        let mut request = Request {
+            op: Op::Write,
+            offset_bytes: page * 4096,
+            len_bytes: 4096,
+            content: vec![ContentDescriptor { fingerprint, compressed_bytes, delta_bytes }],
+            ..Request::default()
+        };
+        model.fill_or_record_request_content(&mut request);
+        assert_eq!(request.content[0].fingerprint, fingerprint);
+        (request.content[0].compressed_bytes, request.content[0].delta_bytes)
+    };
+    let (seven, first) = write(1, 7, unknown, unknown);
+    assert!((41..=4096).contains(&seven) && first == unknown);
+    assert_eq!(write(1, 7, unknown, unknown), (seven, 0));
+    assert_eq!(write(2, 7, unknown, unknown), (seven, unknown));
+    assert_eq!(write(2, 8, 1234, 99), (1234, 99), "recorded sizes are kept");
+    let to_zeros = write(2, 0, unknown, unknown).1;
+    let from_zeros = write(2, 9, unknown, unknown).1;
+    assert!([to_zeros, from_zeros].iter().all(|size| (41..=4096).contains(size)), "also to and from zeros");
+    let successive = (10..40_010).map(|id| f64::from(write(id, id, unknown, unknown).0) / 4096.0);
+    let mean = successive.sum::<f64>() / 40_000.0;
+    assert!((mean - 0.5).abs() < 0.003, "small successive fingerprints have the mean {mean}");
+}
+
+#[test]
+fn a_model_of_sizes_needs_sizes_and_a_trace() {
+    let refused = |text: &str| text.parse::<content_model::ContentModelSpec>().unwrap_err().to_string();
+    assert!(refused("recorded").contains("give compress, delta or both"));
+    assert!(refused("recorded:compress=0.5,silent=0.1").contains("leave them out"));
+    assert!(refused("recorded:compress=0.5,chunk=4").contains("leave them out"));
+    for load in ["uniform+recorded:compress=0.5", "f1+recorded:delta=0.5"] {
+        let refused = Input::of_generator_spec(load).unwrap_err().to_string();
+        assert!(refused.contains("a generator has none"), "{refused}");
+    }
 }
 
 #[test]

@@ -138,9 +138,13 @@ fn walkthrough_notes(
         ));
     }
     let looks_at_content = parts.content != ContentParts::default();
+    let model = config.content.model.as_deref().unwrap_or("unique");
     if watched_requests.has_generated_content && looks_at_content {
-        let model = config.content.model.as_deref().unwrap_or("unique");
         notes.push(format!("The input brings no content for its writes: the model {model} gives it."));
+    }
+    if watched_requests.has_generated_sizes && looks_at_content {
+        notes
+            .push(format!("The contents of the input have sizes of the model {model} where it brings none."));
     }
     if !matches!(input, Input::Trace { .. }) && resolved.geometry.page_bytes != 4096 {
         notes.push(format!(

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::design::Parts;
 use wearwell_config::{Config, ConfigError};
-use wearwell_replay::content_model::{ContentModel, ContentModelSpec};
+use wearwell_replay::content_model::{ContentModel, ContentModelSpec, ContentSource};
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::ReplayError;
 use wearwell_trace::{FootprintBuilder, Op, PAGE_BYTES, Request, SECTOR_BYTES};
@@ -62,6 +62,8 @@ pub(super) struct WatchedRequests {
     pub(super) skipped_requests: u64,
     /// Whether the content model generated the content of at least one write, because the input has no content for it.
     pub(super) has_generated_content: bool,
+    /// Whether the content model generated sizes of contents that the input identifies.
+    pub(super) has_generated_sizes: bool,
 }
 
 impl WatchedRequests {
@@ -75,8 +77,10 @@ impl WatchedRequests {
             config.content.model.as_deref().unwrap_or("unique").parse().map_err(
                 |error: wearwell_replay::workload::SpecError| ReplayError::Content(error.to_string()),
             )?;
+        let draws_sizes = model.source == ContentSource::Recorded;
         let mut model = ContentModel::new(&model, config.seed());
-        let (mut reader, mut requests, mut lacks_content) = (input.open()?, Vec::new(), false);
+        let (mut reader, mut requests) = (input.open()?, Vec::new());
+        let (mut lacks_content, mut has_content) = (false, false);
         let mut left_out = 0;
         let (mut builder, mut end) = (FootprintBuilder::default(), 0);
         let mut request = Request::default();
@@ -92,6 +96,7 @@ impl WatchedRequests {
             end = end.max(request.end_offset_bytes()).max(source_end);
             lacks_content |=
                 request.op == Op::Write && request.content.is_empty() && request.payload.is_empty();
+            has_content |= !request.content.is_empty();
             builder.add_request(&request);
             model.fill_or_record_request_content(&mut request);
             requests.push(request.clone());
@@ -121,6 +126,7 @@ impl WatchedRequests {
             has_compact_addresses: is_compact,
             skipped_requests: left_out,
             has_generated_content: lacks_content,
+            has_generated_sizes: draws_sizes && has_content,
         })
     }
 

@@ -95,6 +95,15 @@ impl KnownContentSizes {
         self.is_compressed_size_known && self.is_delta_size_known
     }
 
+    /// Returns the sizes that are known in `self` and in `other`.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            is_compressed_size_known: self.is_compressed_size_known && other.is_compressed_size_known,
+            is_delta_size_known: self.is_delta_size_known && other.is_delta_size_known,
+        }
+    }
+
     /// Returns the sizes that are known in `self` or in `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {

@@ -43,7 +43,7 @@ pub(crate) struct ConfigArgs {
     /// State before the run: in-use (the default), none, fill, steady, random, constructed, aged [precondition.mode]
     #[arg(long, value_name = "MODE", value_parser = SuggestedNames::PRECONDITION_MODES, hide_possible_values = true)]
     pub(crate) precondition: Option<String>,
-    /// Content model for writes whose trace has no content [content.model]
+    /// Content model for writes whose trace has no content, or no sizes of it [content.model]
     #[arg(long, value_name = "SPEC")]
     pub(crate) content: Option<String>,
     /// How requests arrive at the device: auto, open (at trace times), closed (a fixed number in flight), think

@@ -30,7 +30,7 @@ pub(crate) struct WatchArgs {
     /// One setting, e.g. gc.policy=fifo; may be repeated and wins over the file and over earlier options
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
-    /// Content model for writes that have no content [content.model]
+    /// Content model for writes that have no content, or no sizes of it [content.model]
     #[arg(long, value_name = "SPEC")]
     content: Option<String>,
     /// Seed of all random numbers [replay.seed]

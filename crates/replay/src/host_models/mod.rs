@@ -148,6 +148,9 @@ impl HostModelSpec {
         let keys = SpecValues::new(&options);
         let seed = keys.integer_of_key("seed", 0..=u64::MAX)?;
         let model = build_host_model(options.kind_name, &keys, Xoshiro256PlusPlus::seed_from_u64(seed))?;
+        self.content_model
+            .as_ref()
+            .map_or(Ok(()), content_model::ContentModelSpec::require_source_of_generator)?;
         let content = match (self.content_model, options.kind_name) {
             (Some(content), _) => content,
             (None, "wksn" | "media" | "dvmt") => lifetime::content_model_of(options.kind_name),

@@ -10,7 +10,7 @@ use wearwell_config::{
 use wearwell_trace::{Format, OpenOptions, PAGE_BYTES};
 
 use super::{OnProgress, ReplayError, Run, RunTrace, RunTraceRecorder, TraceWindow};
-use crate::content_model::ContentModelSpec;
+use crate::content_model::{ContentModelSpec, ContentSource};
 use crate::input::{Input, InputReader, InputSurvey};
 use crate::process;
 use crate::record::RunRecord;
@@ -138,17 +138,31 @@ impl<'a> Plan<'a> {
 
     /// Returns a sentence, with the name of the input, that says why the configured content model has no effect; `None`
     /// if it has one, or if there is no model. The content model has no effect if all writes of the input and of the
-    /// aging trace have contents.
+    /// aging trace have contents, and also the sizes that the model draws for recorded contents.
     pub fn unused_content_model_sentence(&self) -> Option<String> {
-        let is_unused = self.config.content.model.is_some() && !self.survey.has_writes_without_content;
-        let with_contents =
+        self.config.content.model.as_ref()?;
+        let absent = match self.content_spec.source {
+            ContentSource::Recorded if self.survey.sizes_known_of_all_contents.is_none() => {
+                "write with content"
+            }
+            ContentSource::Recorded => "content without the sizes that the model draws",
+            _ => "write without content",
+        };
+        let inputs =
             if self.aging_input.is_some() { "this input and the aging trace have" } else { "this input has" };
-        is_unused.then(|| {
-            format!(
-                "{}: content.model has no effect, because {with_contents} no write without content",
-                self.input.name()
-            )
+        (!self.uses_content_model()).then(|| {
+            format!("{}: content.model has no effect, because {inputs} no {absent}", self.input.name())
         })
+    }
+
+    /// Returns whether contents of the run, or their sizes, come from the content model of writes (the default one, if
+    /// none is configured).
+    pub(super) fn uses_content_model(&self) -> bool {
+        match (self.content_spec.source, self.survey.sizes_known_of_all_contents) {
+            (ContentSource::Recorded, None) => false,
+            (ContentSource::Recorded, Some(known)) => known.or(self.content_spec.drawn_sizes()) != known,
+            _ => self.survey.has_writes_without_content,
+        }
     }
 
     /// Returns a sentence, with the name of the input, that says why a size to which lifetimes are scaled (`--scale-to`)

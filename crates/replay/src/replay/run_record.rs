@@ -447,16 +447,15 @@ impl Run<'_> {
 
 impl Run<'_> {
     /// Returns a note for each content model on which figures of the run rest: that of a workload, and that of writes
-    /// whose input has no content.
+    /// whose input has no content, or no sizes of it.
     fn notes_of_content_models(&self) -> impl Iterator<Item = String> + use<> {
         let of_workload = match &self.input.request_reader {
             InputReader::Workload(generator) => generator.describe_content(),
             InputReader::Trace(_) | InputReader::Host(_) => None,
         };
-        let of_writes_without_content =
-            self.plan.survey.has_writes_without_content.then(|| self.input.content_model.describe());
-        let models = [of_workload, of_writes_without_content]
-            .map(|model| model.filter(|_| self.has_content_mechanisms));
+        let of_other_writes = self.plan.uses_content_model().then(|| self.input.content_model.describe());
+        let models =
+            [of_workload, of_other_writes].map(|model| model.filter(|_| self.has_content_mechanisms));
         let note = |model| format!("figures that depend on content rest on a model: {model}");
         models.into_iter().flatten().map(note)
     }
@@ -734,7 +733,8 @@ impl Run<'_> {
         ];
         let is_noted = move |&(_, is_absent): &(&str, bool)| is_absent && brings_contents && writes > 0;
         kinds.into_iter().filter(is_noted).map(|(kind, _)| {
-            format!("no content of the input has a {kind} every page whole: a zero says nothing about the mechanism")
+            format!("no content of the input has a {kind} every page whole: a zero says nothing about the mechanism. A content \
+                 model may draw sizes (--content recorded:compress=MEAN,delta=MEAN)")
         })
     }
 

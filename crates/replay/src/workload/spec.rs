@@ -372,6 +372,7 @@ fn parse_content(
     options: &SpecOptions,
     content: Option<content_model::ContentModelSpec>,
 ) -> Result<Option<content_model::ContentModelSpec>, SpecError> {
+    content.as_ref().map_or(Ok(()), content_model::ContentModelSpec::require_source_of_generator)?;
     match (options.number_value("dup", 0.0..=1.0)?, content) {
         (Some(_), Some(_)) => Err(SpecError::ConflictingKeys(
             "both dup= and a content model (after +) are given: leave one out".into(),

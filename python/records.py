@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-RECORDS = {"runs": "RunRecord", "lives": "LifeRecord", "profile": "Profile"}
+RECORDS = {"runs": "RunRecord", "lives": "LifeRecord", "profile": "Profile", "ablations": "Ablation"}
 """Schemas in docs/schema, and the record that each describes."""
 TARGET = ROOT / "python/wearwell/_records.py"
 

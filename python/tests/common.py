@@ -82,6 +82,6 @@ def refused_alike(done: subprocess.CompletedProcess[str], call: Callable[[], obj
     sentence = sentence_of(done.stderr)
     of_traces = ("format", "action", "time-unit", "assume", "skip-bad-lines", "bytes", "without-sidecars", "columns")
     of_profiles_and_lives = ("against", "spread", "early-share", "program-share", "spare-minimum", "empty", "leveling", "scale-to")
-    for option in of_traces + of_profiles_and_lives:
+    for option in (*of_traces, *of_profiles_and_lives, "parts"):
         sentence = sentence.replace(f"--{option}", f"`{option.replace('-', '_')}`")
     assert str(raised.value) == sentence

@@ -67,7 +67,7 @@ def test_the_first_run_of_the_read_me_prints_a_table_and_a_line_per_run(tmp_path
 def test_the_other_examples_of_the_documentation_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, design, profile, life, executor, device, policy = blocks("python")[1:]
+    table, design, profile, ablation, life, executor, device, policy = blocks("python")[1:]
     names: dict[str, Any] = {"ww": ww}
     exec(table, names)
     assert names["result"].host_page_writes == 2
@@ -76,6 +76,8 @@ def test_the_other_examples_of_the_documentation_run(
     monkeypatch.chdir(ROOT)
     exec(profile, names)
     assert isinstance(names["found"], ww.ProfileResult) and len(names["savings"]) == 4
+    exec(ablation, names)
+    assert isinstance(names["found"], ww.AblationResult) and len(names["gains"]) == 12
     exec(life, names)
     assert isinstance(names["worn"], ww.LifeResult) and len(names["lives"]) == 5
     assert list(names["curves"]["ended"])[-1] == 5

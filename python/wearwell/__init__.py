@@ -8,6 +8,7 @@
 docs/python.md explains the package, docs/configuration.md lists all settings, and docs/figures.md explains the figures.
 """
 
+from ._ablation import AblationResult, ablate
 from ._columns import Columns
 from ._design import Design
 from ._device import Device, Operation, View
@@ -25,6 +26,7 @@ from ._trace import Trace
 from ._worker import run_task
 
 __all__ = [
+    "AblationResult",
     "Blocks",
     "Columns",
     "Design",
@@ -48,6 +50,7 @@ __all__ = [
     "View",
     "WearwellError",
     "__version__",
+    "ablate",
     "life",
     "profile",
     "replay",

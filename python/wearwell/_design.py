@@ -9,12 +9,12 @@ from ._native import Configuration, WearwellError, designs, unknown_name
 from ._settings import Value, checked_text, config_file_text, items_of, refuse_surrogates, setting
 
 
-def _content_names(content: Any) -> list[str]:
-    """Returns the argument `content` as a list of names."""
-    names = [content] if isinstance(content, str) else list(content) if isinstance(content, Iterable) else [content]
+def mechanism_names(argument: str, given: Any) -> list[str]:
+    """Returns the names of content mechanisms that an argument lists; a text is one name."""
+    names = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
     if not all(isinstance(name, str) for name in names):
-        raise WearwellError(f"content is {content!r}: give a list of names of content mechanisms, such as ['dedup']")
-    return names
+        raise WearwellError(f"{argument} is {given!r}: give a list of names of content mechanisms, such as ['dedup']")
+    return [refuse_surrogates(argument, name) for name in names]
 
 
 class Design:
@@ -44,7 +44,7 @@ class Design:
         if not isinstance(name, str):
             raise WearwellError(f"design is {name!r}: give the name of a design, or a Design")
         refuse_surrogates("design", name)
-        names = None if content is None else _content_names(content)
+        names = None if content is None else mechanism_names("content", content)
         parts: dict[str, Value | None] = {
             "parts.content": None if names is None else ",".join(names) or "none",
         }

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 
 from . import _native, _tables
@@ -29,6 +27,7 @@ from ._settings import (
     require_callable,
     write_page,
 )
+from ._threads import Progress, run_on_threads
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     import polars
 
 Leveling = Literal["configured", "none", "dynamic", "static", "dual-pool"]
-Progress = Callable[[str, int, int], object]
 
 _SEEDS_MAX = (1 << 32) - 1
 """Most drives of a call, as of the command."""
@@ -113,46 +111,13 @@ def life(
             run.trace._input, of_seed, run.design.name, leveling, endurance, not empty, scale_to_bytes, report_progress
         )
 
-    records = _wear_out_drives(wear_out_drive, drive_count, threads, progress)
+    records = run_on_threads(wear_out_drive, drive_count, threads, progress, _is_interrupted)
     result = LifeResult(_native.join_lives(records))
     ended = sum(one.end != "interrupted" for one in result.lives)
     if ended < drive_count:
         message = f"the result is partial: interrupted, {ended} of {drive_count} drives have ended"
         warnings.warn(message, PartialResultWarning, stacklevel=2)
     return result
-
-
-def _wear_out_drives(
-    wear_out_drive: Callable[[int, Progress], str], seeds: int, jobs: int, progress: Progress | None
-) -> list[str]:
-    """Wears out all drives. Returns their records in the order of their seeds; after ctrl-C those of the drives that were begun."""
-    interrupted = threading.Event()
-
-    def report_progress(phase: str, done: int, total: int) -> None:
-        if interrupted.is_set():
-            raise KeyboardInterrupt
-        if progress is not None:
-            progress(phase, done, total)
-
-    if jobs == 1:
-        records: list[str] = []
-        for number in range(seeds):
-            records.append(wear_out_drive(number, report_progress))
-            if _is_interrupted(records[-1]):
-                break
-        return records
-    with ThreadPoolExecutor(min(jobs, seeds)) as threads:
-        lives = [threads.submit(wear_out_drive, number, report_progress) for number in range(seeds)]
-        try:
-            wait(lives, return_when=FIRST_EXCEPTION)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            # Either all have ended, or one failed or ctrl-C came: then the others end early.
-            interrupted.set()
-            for one in lives:
-                one.cancel()
-    return [one.result() for one in lives if not one.cancelled()]
 
 
 def _is_interrupted(record: str) -> bool:

@@ -27,6 +27,13 @@ class Configuration:
     def parts(self, design: str) -> str:
         """Returns all parts of the design (map, validity, content mechanisms, ...) as settings, joined by blanks."""
 
+    def keeping_persistence_of(self, design: str) -> Configuration:
+        """Returns this configuration with the persistence that the design has without `parts.content`, if the parts can be
+        combined with it."""
+
+    def has_chosen_content(self) -> bool:
+        """Whether `parts.content` is set."""
+
     def ignored_settings(self, settings: list[str], design: str) -> list[tuple[str, str]]:
         """Returns the keys of those settings that a run of the design would ignore, each with a message about it."""
 
@@ -107,6 +114,12 @@ class Input:
 
     def stored_run_key(self, configuration: Configuration, design: str) -> str:
         """Returns the key under which a finished run is stored: a digest of code, input, design and every effective setting."""
+
+    def name_in_records(self, configuration: Configuration) -> str:
+        """Returns the name of the input in the record of a run with this configuration."""
+
+    def refusal_of_parts(self, configuration: Configuration, design: str) -> str | None:
+        """Returns why the parts of the design cannot be combined, without advice; None if they can."""
 
     def unused_scale_sentence(self, configuration: Configuration, design: str) -> str | None:
         """Returns why a size to which lifetimes are scaled would have no effect on a run; None if it would have one."""
@@ -248,3 +261,20 @@ def html_page_of_profiles(profiles: list[str]) -> str:
 
 def html_tables_of_profile(profile: str) -> str:
     """Returns the tables and notes of the HTML page of a profile, without its charts."""
+
+def subsets_of_mechanisms(parts: list[str]) -> list[tuple[str, str]]:
+    """Returns every subset of the mechanisms: its name, and the setting that gives a design these mechanisms."""
+
+def ablation_of_runs(
+    input_name: str, design: str, parts: list[str], runs: list[tuple[Configuration, str | None, str | None]]
+) -> str:
+    """Computes an ablation from the outcomes of all subsets: configuration, record and message of a refusal. Returns JSON."""
+
+def table_of_ablation(ablation: str) -> str:
+    """Returns an ablation as the text that `wearwell ablate` prints."""
+
+def html_page_of_ablation(ablation: str) -> str:
+    """Returns the HTML page of an ablation."""
+
+def html_tables_of_ablation(ablation: str) -> str:
+    """Returns the tables and notes of the HTML page of an ablation, without its charts."""

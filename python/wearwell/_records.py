@@ -1793,3 +1793,153 @@ class Profile(Section):
     workload_line: str | None
     """Specification of a workload, for the option `--workload`, that generates requests like those of the
     input."""
+
+
+class Change(Section):
+    """A change of a figure (result of a run); negative if the figure decreases."""
+
+    _optional = frozenset({
+        "relative",
+    })
+
+    absolute: float
+    """The change in the figure's unit."""
+    is_from_unsteady_run: bool
+    """Whether the figure is extrapolated and one of the runs involved was not steady; a longer run then gives
+    another change."""
+    relative: float | None
+    """The change divided by the figure of the baseline (no mechanism); absent if the baseline's figure is
+    zero or unknown."""
+
+
+class Gain(Section):
+    """How much one mechanism changes a figure, measured in three ways. A change that needs a missing run is
+    absent."""
+
+    _sections = {
+        "alone": Change,
+        "last": Change,
+        "shapley": Change,
+    }
+
+    _optional = frozenset({
+        "alone",
+        "last",
+        "shapley",
+    })
+
+    alone: Change | None
+    """Change of the figure if only this mechanism is added to the baseline (no mechanism)."""
+    last: Change | None
+    """Change of the figure if this mechanism is added last, to all the others: the negative of the change if
+    it is removed from the set of all mechanisms."""
+    mechanism: str
+    """Content mechanism whose effect on the figure this entry states."""
+    shapley: Change | None
+    """Shapley value: mean change of the figure by adding the mechanism, over all orders in which the
+    mechanisms can be added."""
+
+
+class Overlap(Section):
+    """Overlap of the gains of two mechanisms: the sum of what each gains alone on the baseline, less what
+    they gain together."""
+
+    _sections = {
+        "overlap": Change,
+    }
+
+    _optional = frozenset({
+        "overlap",
+    })
+
+    first: str
+    """The first of the two mechanisms whose gains overlap."""
+    overlap: Change | None
+    """Overlap of the two mechanisms: positive if both save the same writes, negative if they help each other;
+    absent if a run is missing."""
+    second: str
+    """The second of the two mechanisms whose gains overlap."""
+
+
+class FigureGains(Section):
+    """A figure (number, such as page programs) that the runs measured, and how much each content mechanism
+    changes it."""
+
+    _sections = {
+        "mechanisms": Gain,
+        "overlaps": Overlap,
+        "whole": Change,
+    }
+
+    _optional = frozenset({
+        "baseline",
+        "whole",
+        "why_no_shapley",
+    })
+
+    baseline: float | None
+    """Value of the figure without any mechanism; absent if that run is missing or does not have the
+    figure."""
+    figure: str
+    """Key of the figure, as in the CSV of runs."""
+    mechanisms: list[Gain]
+    """Changes of the figure by each mechanism, one entry per mechanism."""
+    more_is_better: bool
+    """Whether a greater value of the figure is better; if not, a smaller value is."""
+    overlaps: list[Overlap]
+    """Overlaps of the gains of two mechanisms, one entry per pair."""
+    title: str
+    """Title of the figure for people, with its unit."""
+    whole: Change | None
+    """Change of the figure if all mechanisms are added to the baseline (no mechanism). The Shapley values of
+    the mechanisms add up to this change."""
+    why_no_shapley: str | None
+    """Reason why Shapley values are missing although some runs have the figure; absent if the values exist,
+    or if no run has the figure."""
+
+
+class SubsetRun(Section):
+    """A subset of the content mechanisms of an ablation, with its run or the reason why there is none."""
+
+    _sections = {
+        "run": RunRecord,
+    }
+
+    _optional = frozenset({
+        "refused",
+        "run",
+    })
+
+    mechanisms: list[str]
+    """Mechanisms in the subset; empty for the baseline."""
+    refused: str | None
+    """Reason why the engine refuses this subset of the mechanisms on this design; absent if the engine
+    accepts it."""
+    run: RunRecord | None
+    """Record of the run with this subset of the mechanisms; absent if the subset was refused or not begun."""
+
+
+class Ablation(Section):
+    """Results of every subset of some content mechanisms, on one design and input."""
+
+    _sections = {
+        "figures": FigureGains,
+        "subsets": SubsetRun,
+    }
+
+    design: str
+    """Name of the design whose content mechanisms are varied."""
+    figures: list[FigureGains]
+    """How much each mechanism changes each figure."""
+    input: str
+    """Name of the ablation's input."""
+    mechanisms: list[str]
+    """The content mechanisms whose subsets were run."""
+    notes: list[str]
+    """What distinguishes the runs besides their mechanisms. Notes on single runs are in their records."""
+    partial: bool
+    """Whether some subset of the mechanisms that the engine accepts was not run to the end of the input."""
+    settings: str
+    """Settings that distinguish this ablation from others of a sweep; empty without a sweep."""
+    subsets: list[SubsetRun]
+    """Results of all subsets of the mechanisms, from the empty one to that of all mechanisms."""

@@ -43,6 +43,19 @@ impl Configuration {
         Ok(self.config.all_parts(design).map_err(refusal_error)?.as_settings())
     }
 
+    /// Returns this configuration with the persistence that the design has without `parts.content`, if the parts can be
+    /// combined with it.
+    fn keeping_persistence_of(&self, design: &str) -> Self {
+        let mut config = self.config.clone();
+        config.keep_persistence_of_design(design);
+        Self { config }
+    }
+
+    /// Whether `parts.content` is set.
+    fn has_chosen_content(&self) -> bool {
+        self.config.parts.content.is_some()
+    }
+
     /// Returns the keys of those settings that a run of the design would ignore. Each key has a message for the user
     /// that says so.
     fn ignored_settings(&self, settings: Vec<String>, design: &str) -> Vec<(String, String)> {

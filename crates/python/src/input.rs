@@ -15,7 +15,7 @@ use wearwell_config::{Config, ConfigError};
 use wearwell_replay::input::{Input as ReplayInput, trace_format_named};
 use wearwell_replay::json::ToJson;
 use wearwell_replay::record::RunRecord;
-use wearwell_replay::replay::{InputSurveyResults, Plan, RunPhase};
+use wearwell_replay::replay::{InputSurveyResults, Plan, ReplayError, RunPhase};
 use wearwell_trace::{self as trace, AssumedOp, BlockLayerStage, CsvColumns, Format, OpenOptions, TimeUnit};
 
 use crate::configuration::Configuration;
@@ -121,6 +121,32 @@ impl Input {
         })
     }
 
+    /// Returns the name of the input in the record of a run with this configuration.
+    fn name_in_records(&self, configuration: &Configuration) -> PyResult<String> {
+        Ok(self.to_replay_input(&configuration.config)?.name())
+    }
+
+    /// Returns why the parts of the design cannot be combined, without advice; `None` if they can.
+    fn refusal_of_parts(
+        &self,
+        py: Python<'_>,
+        configuration: &Configuration,
+        design: &str,
+    ) -> PyResult<Option<String>> {
+        let config = &configuration.config;
+        py.detach(|| {
+            let input = self.to_replay_input(config)?;
+            let plan = self.plan_of_run(config, &input)?;
+            match plan.check_designs(&[design.to_owned()]) {
+                Ok(()) => Ok(None),
+                Err(ReplayError::Config(ConfigError::IncompatibleParts { reason, .. })) => {
+                    Ok(Some(reason.to_owned()))
+                }
+                Err(error) => Err(refusal_error(error)),
+            }
+        })
+    }
+
     /// Returns a sentence that says why a size to which lifetimes are scaled would have no effect on a run of the design
     /// on this input; `None` if it would have one.
     fn unused_scale_sentence(
@@ -218,6 +244,16 @@ impl Input {
         }
     }
 
+    /// Returns the input of a run with this configuration, whose seed a generator without a seed uses.
+    fn to_replay_input(&self, config: &Config) -> PyResult<ReplayInput> {
+        match &self.source {
+            InputSource::Workload(spec) => {
+                ReplayInput::of_generator_spec_with_default_seed(spec, config.seed()).map_err(refusal_error)
+            }
+            InputSource::Trace { .. } => self.to_replay_input_without_run_seed(),
+        }
+    }
+
     /// Calls `then` with the checked plan of a run (input, device and settings). If `policy` is given, it chooses the
     /// GC victims.
     pub(crate) fn with_checked_plan<T>(
@@ -227,13 +263,7 @@ impl Input {
         policy: Option<UserVictimPolicy>,
         then: impl FnOnce(&Plan<'_>) -> PyResult<T>,
     ) -> PyResult<T> {
-        let input = match &self.source {
-            InputSource::Workload(spec) => {
-                ReplayInput::of_generator_spec_with_default_seed(spec, config.seed())
-                    .map_err(refusal_error)?
-            }
-            InputSource::Trace { .. } => self.to_replay_input_without_run_seed()?,
-        };
+        let input = self.to_replay_input(config)?;
         let plan = self.plan_of_run(config, &input)?;
         let plan = match policy {
             Some(policy) => plan.with_user_policy(policy),

@@ -13,6 +13,7 @@
     reason = "arguments of Python are converted, and owned by the function"
 )]
 
+mod ablation;
 mod columns;
 mod configuration;
 mod device;
@@ -45,7 +46,7 @@ fn refusal_error(error: impl Display) -> PyErr {
 }
 
 /// Options of the command line that occur in messages of errors, each with the Python argument of the same meaning.
-const CLI_OPTIONS_AND_PYTHON_ARGUMENTS: [(&str, &str); 16] = [
+const CLI_OPTIONS_AND_PYTHON_ARGUMENTS: [(&str, &str); 17] = [
     ("--format", "`format`"),
     ("--action", "`action`"),
     ("--time-unit", "`time_unit`"),
@@ -62,6 +63,7 @@ const CLI_OPTIONS_AND_PYTHON_ARGUMENTS: [(&str, &str); 16] = [
     ("--empty", "`empty`"),
     ("--leveling", "`leveling`"),
     ("--scale-to", "`scale_to`"),
+    ("--parts", "`parts`"),
 ];
 
 /// Replaces the options of the command line in a message by the arguments of Python that have the same meaning.
@@ -76,6 +78,11 @@ fn with_python_argument_names(message: String) -> String {
 mod _native {
     #[pymodule_export]
     use super::WearwellError;
+    #[pymodule_export]
+    use super::ablation::{
+        ablation_of_runs, html_page_of_ablation, html_tables_of_ablation, subsets_of_mechanisms,
+        table_of_ablation,
+    };
     #[pymodule_export]
     use super::configuration::{Configuration, causes, designs, devices, unknown_name};
     #[pymodule_export]

@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use crate::ablate::Ablations;
+use crate::ablate::{Ablation, Ablations};
 use crate::life::{LifeRecord, Lives};
 use crate::profile::{Profile, Profiles};
 use crate::record::RunRecord;
@@ -64,5 +64,15 @@ macro_rules! impl_from_json {
     )*};
 }
 
-impl_to_json!(Ablations, Comparison, LifeRecord, Lives, Profile, Profiles, RunRecord, SweepResults);
-impl_from_json!(Ablations, Comparison, LifeRecord, Lives, Profile, Profiles, RunRecord, SweepResults);
+impl_to_json!(Ablation, Ablations, Comparison, LifeRecord, Lives, Profile, Profiles, RunRecord, SweepResults);
+impl_from_json!(
+    Ablation,
+    Ablations,
+    Comparison,
+    LifeRecord,
+    Lives,
+    Profile,
+    Profiles,
+    RunRecord,
+    SweepResults
+);

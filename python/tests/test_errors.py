@@ -575,7 +575,7 @@ def test_a_truth_value_that_is_none_is_refused_with_its_name(name: str, value: A
 def test_truth_values_of_numpy_are_arguments() -> None:
     """Some were refused because they are no `bool`."""
     true: Any = numpy.True_
-    assert "without_sidecars=True" in repr(ww.Trace(PGBENCH, without_sidecars=true))
+    assert "skip_bad_lines=True" in repr(ww.Trace(PGBENCH, skip_bad_lines=true))
     device = ww.Device()
     device.write(1, "page")
     device.remap(0, 1, relocate=true)

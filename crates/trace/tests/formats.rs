@@ -152,7 +152,8 @@ fn an_open_option_that_the_format_does_not_use_is_refused() {
         (OpenOptions { block_layer_stage: BlockLayerStage::Complete, ..none.clone() }, "--action"),
         (OpenOptions { time_unit: Some(TimeUnit::Microseconds), ..none.clone() }, "--time-unit"),
         (OpenOptions { assumed_op: Some(AssumedOp::Reads), ..none.clone() }, "--assume"),
-        (OpenOptions { reads_payloads: true, ..none }, "--bytes"),
+        (OpenOptions { reads_payloads: true, ..none.clone() }, "--bytes"),
+        (OpenOptions { allows_absent_page_size_files: true, ..none }, "--without-sidecars"),
     ];
     for (options, name) in unused {
         let options = OpenOptions { format: Some(Format::Msr), ..options };

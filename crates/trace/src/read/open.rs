@@ -116,6 +116,10 @@ fn unused_option(format: Format, options: &OpenOptions) -> Option<&'static str> 
         ("--time-unit (the unit of times)", options.time_unit.is_some() && format != Format::MqSim),
         ("--assume (reads or writes)", options.assumed_op.is_some() && format != Format::OracleGeneral),
         ("--bytes (replaying page bytes)", options.reads_payloads && format != Format::Capture),
+        (
+            "--without-sidecars (the files of sizes beside it may be missing)",
+            options.allows_absent_page_size_files && format != Format::Capture,
+        ),
         ("--columns (the columns of a CSV)", options.columns.is_some() && format != Format::Columns),
     ];
     unused.into_iter().find(|&(_, is_unused)| is_unused).map(|(option, _)| option)

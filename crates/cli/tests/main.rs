@@ -6,6 +6,7 @@ mod cli;
 #[path = "../../serve/tests/common/client.rs"]
 #[allow(dead_code, reason = "a part of the client is used")]
 mod client;
+mod compiled_once;
 mod help;
 mod inputs;
 mod licences;

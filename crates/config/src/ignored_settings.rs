@@ -556,6 +556,14 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key_or_section(
         "lifetime.schemes",
         |config, chosen| {
+            config.lifetime.schemes != LifetimeSchemes::Integrated || has_lifetime_management(config, chosen)
+        },
+        "the design is integrated or wearwell, or parts.content is set; other designs have throttling and, if they \
+         have a content mechanism, best",
+    ),
+    rule_for_key_or_section(
+        "lifetime.schemes",
+        |config, chosen| {
             let chooses_mechanisms = matches!(
                 config.lifetime.schemes,
                 LifetimeSchemes::Baseline | LifetimeSchemes::Dedup | LifetimeSchemes::Compression
@@ -607,6 +615,16 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         |_, chosen| chosen.parts.content != ContentParts::default(),
         "the design has a content mechanism: on the designs recyclable, remap, delta, integrated and wearwell, or with \
          parts.content",
+    ),
+    rule_for_key_or_section(
+        "content.model",
+        |config, chosen| {
+            let draws_only_sizes =
+                config.content.model.as_deref().is_some_and(|model| model.trim().starts_with("recorded"));
+            let uses_sizes = chosen.parts.content.chunks.is_some() || chosen.parts.content.delta.is_some();
+            !draws_only_sizes || uses_sizes
+        },
+        "the design compresses pages or stores deltas: the content model recorded draws only sizes",
     ),
     rule_for_key_or_section("replay.arrival", has_time_model, WHEN_TIME_IS_MODELLED),
     rule_for_key_or_section(

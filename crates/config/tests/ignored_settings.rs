@@ -462,6 +462,31 @@ fn a_content_model_is_ignored_by_designs_without_content_mechanism() {
     assert!(is_last_setting_ignored(&["parts.content=none", model], "recyclable"));
 }
 
+#[test]
+fn a_model_of_sizes_is_ignored_by_designs_that_use_no_sizes() {
+    let model = "content.model=recorded:compress=0.5";
+    for design in ["page-map", "recyclable", "remap"] {
+        assert!(is_last_setting_ignored(&[model], design), "{design}");
+        assert!(!is_last_setting_ignored(&["parts.content=delta", model], design), "{design}");
+    }
+    for design in ["delta", "integrated", "wearwell"] {
+        assert!(!is_last_setting_ignored(&[model], design), "{design}");
+    }
+}
+
+/// Bug: `integrated` was accepted, without effect, where no lifetime management runs.
+#[test]
+fn integrated_schemes_are_ignored_by_designs_that_the_algorithm_does_not_manage() {
+    let schemes = "lifetime.schemes=integrated";
+    for design in ["page-map", "recyclable", "remap", "delta", "dftl"] {
+        assert!(is_last_setting_ignored(&[schemes], design), "{design}");
+        assert!(!is_last_setting_ignored(&["parts.content=recycle", schemes], design), "{design}");
+    }
+    for design in ["integrated", "wearwell"] {
+        assert!(!is_last_setting_ignored(&[schemes], design), "{design}");
+    }
+}
+
 /// A rule for a key that does not exist would never apply.
 #[test]
 fn every_ignored_setting_rule_names_an_existing_key() {

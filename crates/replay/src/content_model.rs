@@ -464,6 +464,8 @@ pub struct ContentModel {
     compressed_sizes: Option<SizeQuantiles>,
     /// Sizes of deltas (compressed differences) by quantile; `None` leaves delta sizes unknown.
     delta_sizes: Option<SizeQuantiles>,
+    /// Which sizes the model has drawn for at least one recorded content (source `Recorded`).
+    sizes_drawn_for_recorded: KnownContentSizes,
     /// Content that each page holds; present only if silent writes or deltas need it.
     current_contents: Option<NumbersByPage>,
     /// Whether the fingerprint of a content follows from its number alone. Tables then hold the number plus one, which
@@ -506,6 +508,7 @@ impl ContentModel {
             content_rank_distribution,
             compressed_sizes: spec.compressed_size_ratio.map(SizeQuantiles::new),
             delta_sizes: spec.delta_size_ratio.map(SizeQuantiles::new),
+            sizes_drawn_for_recorded: KnownContentSizes::default(),
             current_contents: (spec.silent_write_share > 0.0 || spec.delta_size_ratio.is_some())
                 .then(NumbersByPage::default),
             identifies_contents_by_number: match spec.source {
@@ -564,6 +567,7 @@ impl ContentModel {
                 current.set(page, new);
             }
             if is_described {
+                let known = content.known_content_sizes();
                 let drawn = self.descriptor(new, mix_bits(new ^ self.seed), old);
                 let fill = |size: &mut u16, drawn| {
                     if *size == ContentDescriptor::UNKNOWN_SIZE {
@@ -572,8 +576,18 @@ impl ContentModel {
                 };
                 fill(&mut content.compressed_bytes, drawn.compressed_bytes);
                 fill(&mut content.delta_bytes, drawn.delta_bytes);
+                let now = content.known_content_sizes();
+                let of_all = &mut self.sizes_drawn_for_recorded;
+                of_all.is_compressed_size_known |=
+                    now.is_compressed_size_known && !known.is_compressed_size_known;
+                of_all.is_delta_size_known |= now.is_delta_size_known && !known.is_delta_size_known;
             }
         }
+    }
+
+    /// Whether the model has drawn a size for at least one content that the input identifies.
+    pub fn has_drawn_sizes_for_recorded(&self) -> bool {
+        self.sizes_drawn_for_recorded != KnownContentSizes::default()
     }
 
     /// Loads the content model's entries of pages that are about to be written into the CPU cache, so that the cache

@@ -13,6 +13,7 @@ use wearwell_trace::PAGE_BYTES;
 
 use super::prepared_input::UntouchedTrimCounts;
 use super::{EarlyEndReason, ReplayError, Run, part_figures};
+use crate::content_model::ContentSource;
 use crate::input::InputReader;
 use crate::lifetime::{self, LifetimeManagement};
 use crate::notes::OVERLOAD_NOTE_START;
@@ -394,7 +395,8 @@ impl Run<'_> {
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         notes.extend(self.notes_of_content_models());
-        notes.extend(self.plan.unused_content_model_sentence());
+        let of_unused_model = self.plan.unused_content_model_sentence();
+        notes.extend(of_unused_model.or_else(|| self.note_of_unused_content_model()));
         if let InputReader::Host(generator) = &self.input.request_reader {
             notes.push(format!("requests come from a host model; {}", generator.describe_content()));
         }
@@ -453,11 +455,34 @@ impl Run<'_> {
             InputReader::Workload(generator) => generator.describe_content(),
             InputReader::Trace(_) | InputReader::Host(_) => None,
         };
-        let of_other_writes = self.plan.uses_content_model().then(|| self.input.content_model.describe());
+        let of_other_writes = (self.plan.survey.has_writes_without_content || self.uses_drawn_sizes())
+            .then(|| self.input.content_model.describe());
         let models =
             [of_workload, of_other_writes].map(|model| model.filter(|_| self.has_content_mechanisms));
         let note = |model| format!("figures that depend on content rest on a model: {model}");
         models.into_iter().flatten().map(note)
+    }
+
+    /// Whether the design uses sizes of contents, and the content model `recorded` has drawn some.
+    fn uses_drawn_sizes(&self) -> bool {
+        self.uses_content_sizes() && self.input.content_model.has_drawn_sizes_for_recorded()
+    }
+
+    /// Whether the design uses compressed sizes or delta sizes of contents.
+    fn uses_content_sizes(&self) -> bool {
+        let ftl = self.device.ftl();
+        ftl.compression_statistics().is_some() || ftl.delta_statistics().is_some()
+    }
+
+    /// Returns a note if the content model `recorded` has drawn no size, because the input has them all. Which writes
+    /// replace a content, and so have a delta size, is only known after the run.
+    fn note_of_unused_content_model(&self) -> Option<String> {
+        let is_unused = self.plan.content_spec.source == ContentSource::Recorded
+            && self.uses_content_sizes()
+            && !self.input.content_model.has_drawn_sizes_for_recorded();
+        is_unused.then(|| {
+            "content.model has no effect: all contents of the input had the sizes that it draws".to_owned()
+        })
     }
 
     /// Returns a note that a policy of the user chose the GC victims; `None` if there is no such policy.

@@ -179,7 +179,7 @@ fn recycling_on_the_bundled_trace_has_the_golden_counts() {
 /// Writes, programs, reads and erases of DFTL on the bundled trace are the recorded (golden) numbers.
 #[test]
 fn dftl_on_the_bundled_trace_has_the_golden_counts() {
-    assert_golden("dftl", [298_068, 0, 389_618, 322_682, 5_009]);
+    assert_golden("dftl", [298_068, 0, 389_618, 318_568, 5_009]);
 }
 
 // The bundled capture of F2FS: its cleaner moves pages by remap commands in copy mode.

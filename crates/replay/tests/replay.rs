@@ -1628,6 +1628,26 @@ fn trims_of_pages_that_the_input_does_not_use_are_noted_as_left_out() {
     assert!(has("requests of no bytes: 1;"), "{:?}", record.notes);
 }
 
+/// Bug: a trim read the translation page of each of its logical pages whose map entry was not cached, so that a trim of
+/// 100,000 pages kept a drive with a map on flash busy for seconds.
+#[test]
+fn a_trim_reads_each_translation_page_once_but_for_evictions() {
+    let folder = tempfile::tempdir().unwrap();
+    let trim = Request { op: Op::Trim, ..page_write(0, 3000) };
+    let writes: Vec<Request> = (0..3000).map(|page| page_write(page, 1)).collect();
+    let settings = ["mapping.cache_entries=512", "precondition.mode=none"];
+    for design in ["dftl", "wearwell"] {
+        let translation_reads = |name: &str, requests: &[Request]| {
+            let input = csv_trace(folder.path(), name, requests);
+            let record = run_input(&small_device_config(&settings), &input, design);
+            record.reads_by_cause.get("translation").copied().unwrap_or(0)
+        };
+        let without = translation_reads("writes.csv", &writes);
+        let with = translation_reads("trim.csv", &[&writes[..], &[trim.clone()]].concat());
+        assert!(with > without && with - without < 60, "{design}: {without}, {with}");
+    }
+}
+
 /// Bug: a trace of fingerprints without sizes made compression and deltas look useless, without a word.
 #[test]
 fn contents_without_sizes_are_noted_on_designs_that_use_sizes() {
@@ -1673,6 +1693,35 @@ fn a_model_draws_the_sizes_of_contents_that_a_trace_identifies_without_sizes() {
         assert!(is_noted(&with, of_model), "{:?}", with.notes);
         assert!(!is_noted(&with, "no content of the input has a"), "{:?}", with.notes);
     }
+}
+
+/// A trace with all sizes gets none from the content model `recorded`. Its first writes have no delta size, as there is
+/// nothing from which they differ, so that this shows only in the run.
+#[test]
+fn a_model_of_sizes_that_draws_none_is_noted_as_unused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut written = std::collections::HashSet::new();
+    let requests = (0..2000_u64).map(|k| {
+        let (page, unknown) = (k * 7 % 900, ContentDescriptor::UNKNOWN_SIZE);
+        let delta_bytes = if written.insert(page) { unknown } else { 300 };
+        let content =
+            ContentDescriptor { fingerprint: Fingerprint(k + 1), compressed_bytes: 900, delta_bytes };
+        Request { content: vec![content], ..page_write(page, 1) }
+    });
+    let input = csv_trace(folder.path(), "sized.csv", &requests.collect::<Vec<_>>());
+    let of_model = |model: &str| {
+        let settings: Vec<&str> = if model.is_empty() { vec![] } else { vec![model] };
+        run_input(&small_device_config(&settings), &input, "delta")
+    };
+    let (plain, modelled) = (of_model(""), of_model("content.model=recorded:compress=0.9,delta=0.9"));
+    assert_eq!((plain.programs, &plain.writes_by_form), (modelled.programs, &modelled.writes_by_form));
+    let is_noted = |text: &str| modelled.notes.iter().any(|note| note.contains(text));
+    assert!(
+        is_noted("content.model has no effect: all contents of the input had the sizes"),
+        "{:?}",
+        modelled.notes
+    );
+    assert!(!is_noted("rest on a model"), "{:?}", modelled.notes);
 }
 
 /// The content model `recorded` is refused where it would draw nothing: without contents in the input, or if all contents

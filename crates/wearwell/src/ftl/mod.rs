@@ -493,7 +493,8 @@ impl Ftl {
         &self.collector.options
     }
 
-    /// Replaces the policy by which GC chooses victims, while the drive runs.
+    /// Replaces the built-in policy by which GC chooses victims, while the drive runs. A policy of the user stays
+    /// installed, and goes on to choose in its place.
     pub fn set_victim_policy(&mut self, policy: VictimPolicy) {
         let options = GcOptions { policy, ..self.collector.options };
         let own = self.collector.user_policy.take();

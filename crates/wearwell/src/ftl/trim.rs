@@ -34,8 +34,12 @@ impl Ftl {
         }
         self.retry_after_program_failure(Self::make_room_for_metadata)?;
         let is_recorded = self.record_tombstone(first, last)?;
+        self.mapping.begin_trim(first, last);
         let mut lpns = (first.0..=last.0).map(Lpn);
-        lpns.try_for_each(|lpn| self.retry_after_program_failure(|ftl| ftl.trim_page(lpn, is_recorded)))
+        let trimmed =
+            lpns.try_for_each(|lpn| self.retry_after_program_failure(|ftl| ftl.trim_page(lpn, is_recorded)));
+        self.mapping.end_trim();
+        trimmed
     }
 
     /// Trims the logical pages `first` to `last` on a lazy map (which identifies invalid pages late). Each step writes

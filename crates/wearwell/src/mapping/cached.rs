@@ -39,6 +39,7 @@ use super::nvram_entries::{self, NvramEntries};
 use super::translation_table::{
     DirectoryLocation, SPARE_SEQUENCE_BYTES, TranslationTable, decode_entry, decode_spare_sequence,
 };
+use super::trimmed_range::TrimmedRange;
 use crate::address::{Lpn, OptionalAddress, Ppn, StoredUnit};
 use crate::error::{Error, Result};
 use crate::events::MetadataWriteReason;
@@ -173,6 +174,8 @@ pub struct DemandPagedMap {
     /// Whether the highest bit of an entry, the bind mark, marks logical pages that were mapped to stored content
     /// without a program.
     marks_entries_mapped_without_program: bool,
+    /// Logical pages of the trim that is being executed, and entries that were read for it.
+    trimmed_range: TrimmedRange,
     /// Counts of hits, misses and writes of translation pages.
     counts: MapCacheCounts,
 }
@@ -202,6 +205,7 @@ impl DemandPagedMap {
             initial_state_map: None,
             dirty_entries_in_nvram: None,
             marks_entries_mapped_without_program: false,
+            trimmed_range: TrimmedRange::default(),
             counts: MapCacheCounts::default(),
             options,
         }
@@ -322,6 +326,7 @@ impl DemandPagedMap {
         id: u32,
         cause: Cause,
     ) -> Result<()> {
+        self.trimmed_range.drop_entries_of(id);
         let note = self.options.makes_checkpoints.then_some(self.program_sequence_before_all_dirty_entries);
         self.table.write_translation_page(io, id, note, cause)
     }
@@ -600,7 +605,33 @@ impl DemandPagedMap {
     /// Reads the map entry of `lpn` from its translation page on flash, without caching it.
     fn read_entry_from_flash(&mut self, io: &mut FlashPageStore, lpn: Lpn) -> Result<StoredUnit> {
         let id = self.cache.translation_page_of(lpn);
+        if let Some(last) = self.trimmed_range.last_lpn_if_trimmed(lpn) {
+            return self.read_entry_of_trim(io, id, lpn, last);
+        }
         self.table.load_entries(io, id, std::iter::once(lpn), Cause::Translation)?;
+        Ok(self.table.loaded_entry(0))
+    }
+
+    /// Returns the map entry of `lpn` on translation page `id`, of a trim whose last page is `last`. If the entry is not
+    /// kept, reads it with those of all later pages of the trim on this translation page, and keeps these.
+    fn read_entry_of_trim(
+        &mut self,
+        io: &mut FlashPageStore,
+        id: u32,
+        lpn: Lpn,
+        last: Lpn,
+    ) -> Result<StoredUnit> {
+        let kept = self.table.ppn_of(id).and_then(|place| self.trimmed_range.kept_entry((id, place), lpn));
+        if let Some(entry) = kept {
+            return Ok(entry);
+        }
+        let last = self.last_lpn_on_same_translation_page(lpn, last);
+        let lpns = (lpn.0..=last.0).map(Lpn);
+        self.table.load_entries(io, id, lpns.clone(), Cause::Translation)?;
+        if let Some(place) = self.table.ppn_of(id) {
+            let entries = (0..lpns.count()).map(|k| self.table.loaded_entry(k));
+            self.trimmed_range.keep((id, place), lpn, entries);
+        }
         Ok(self.table.loaded_entry(0))
     }
 
@@ -939,6 +970,14 @@ impl Mapping for DemandPagedMap {
         }
         let old = self.set_entry_unit(slot, new);
         Ok(self.unit_named_by_map_entry(old).to_option())
+    }
+
+    fn begin_trim(&mut self, first: Lpn, last: Lpn) {
+        self.trimmed_range.begin(first, last);
+    }
+
+    fn end_trim(&mut self) {
+        self.trimmed_range.end();
     }
 
     fn identifies_invalid_pages_late(&self) -> bool {

@@ -409,6 +409,14 @@ impl Mapping for JournalledMap {
         Ok(old)
     }
 
+    fn begin_trim(&mut self, first: Lpn, last: Lpn) {
+        self.demand_paged_map.begin_trim(first, last);
+    }
+
+    fn end_trim(&mut self) {
+        self.demand_paged_map.end_trim();
+    }
+
     fn record_gc_move(&mut self, lpn: Lpn, new: StoredUnit) {
         self.demand_paged_map.record_gc_move(lpn, new);
         self.journal.buffer_record(lpn, new);

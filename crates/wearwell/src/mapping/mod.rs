@@ -17,6 +17,7 @@ mod lru_queue;
 mod nvram_entries;
 mod ram_map;
 mod translation_table;
+mod trimmed_range;
 
 pub use cached::{DemandPagedMap, DemandPagedMapOptions, InvalidPageIdentification, MapCacheCounts};
 pub(crate) use cached::{IdentifiedInvalidPage, is_owner_in_oob};
@@ -56,6 +57,13 @@ pub trait Mapping {
         lpn: Lpn,
         new: Option<StoredUnit>,
     ) -> Result<Option<StoredUnit>>;
+
+    /// Announces that the logical pages from `first` to `last` are trimmed one after the other, up to
+    /// [`Mapping::end_trim`]: a map on flash then reads each of their translation pages once.
+    fn begin_trim(&mut self, _: Lpn, _: Lpn) {}
+
+    /// Ends the trim that [`Mapping::begin_trim`] announced.
+    fn end_trim(&mut self) {}
 
     /// Returns whether the map is lazy: it learns which page an overwrite made invalid only when it writes the
     /// translation page, not at the update. With a lazy map, [`Mapping::trim_in_one_translation_page`] deallocates
@@ -248,6 +256,12 @@ impl Mapping for AnyMapping {
     #[inline]
     fn prefetch(&self, lpns: &[Lpn]) {
         delegate!(self, m => m.prefetch(lpns));
+    }
+    fn begin_trim(&mut self, first: Lpn, last: Lpn) {
+        delegate!(self, m => m.begin_trim(first, last));
+    }
+    fn end_trim(&mut self) {
+        delegate!(self, m => m.end_trim());
     }
     fn identifies_invalid_pages_late(&self) -> bool {
         delegate!(self, m => m.identifies_invalid_pages_late())

@@ -470,19 +470,19 @@ fn wearwell_without_content_mechanisms_executes_the_operations_of_geckoftl_with_
         (
             "NVRAM and samples",
             "programs: gc 5435/5499, translation 4061/4118; \
-         reads: gc 5435/5499, translation 17984/18022, validity 840/843, content 6/0; \
+         reads: gc 5435/5499, translation 17763/17797, validity 840/843, content 6/0; \
          erases: gc 1059/1066",
         ),
         (
             "metadata",
             "programs: gc 7448/6735, translation 4423/4544, validity 109/110; \
-         reads: gc 7448/6735, translation 18434/18560, validity 978/1000; \
+         reads: gc 7448/6735, translation 18205/18329, validity 978/1000; \
          erases: gc 1218/1180",
         ),
         (
             "late identification",
             "programs: gc 6735/6907, translation 4544/5253, validity 110/108; \
-         reads: gc 6735/6950, translation 18560/10066, validity 1000/1010; \
+         reads: gc 6735/6950, translation 18329/10066, validity 1000/1010; \
          erases: gc 1180/1236",
         ),
         (
@@ -494,7 +494,7 @@ fn wearwell_without_content_mechanisms_executes_the_operations_of_geckoftl_with_
         (
             "all together",
             "programs: gc 5435/4989, translation 4061/4350, validity 106/443, checkpoint 0/527; \
-         reads: gc 5435/5028, translation 17984/9322, validity 840/1214, content 6/0, checkpoint 0/527; \
+         reads: gc 5435/5028, translation 17763/9322, validity 840/1214, content 6/0, checkpoint 0/527; \
          erases: gc 1059/1102",
         ),
     ];
@@ -533,7 +533,7 @@ fn wearwell_with_a_flat_map_and_only_deduplication_executes_the_operations_of_th
     assert_eq!(
         op_count_differences(&composed, &remap_ssd(ReverseMapKind::Ideal), MANY_CONTENTS),
         "programs: gc 50/19, translation 3894/0, validity 34/0; \
-         reads: gc 50/19, translation 20577/0, validity 99/0; \
+         reads: gc 50/19, translation 20352/0, validity 99/0; \
          erases: gc 309/61"
     );
 }
@@ -556,7 +556,7 @@ fn wearwell_with_battery_ram_and_only_recycling_executes_the_operations_of_the_r
     assert_eq!(
         op_count_differences(&composed, &other, FEW_CONTENTS),
         "programs: host 4069/4009, gc 3416/1944, translation 3711/0, validity 71/0; \
-         reads: gc 3416/1944, translation 17603/0, validity 444/0, content 6229/6539; erases: gc 669/336"
+         reads: gc 3416/1944, translation 17378/0, validity 444/0, content 6229/6539; erases: gc 669/336"
     );
 }
 
@@ -600,7 +600,7 @@ fn wearwell_with_battery_ram_and_only_deltas_executes_the_operations_of_the_delt
          reads: host 3775/3773, gc 7440/7391, content 705/655; \
          erases: gc 947/940",
             "programs: host 7665/7663, gc 6025/3917, translation 4185/0, validity 106/0, content 381/289; \
-         reads: host 3929/3930, gc 6024/3918, translation 18280/0, validity 873/0, content 736/681; \
+         reads: host 3929/3930, gc 6024/3918, translation 18057/0, validity 873/0, content 736/681; \
          erases: gc 1113/706"
         ],
         "no battery; all together"
@@ -626,7 +626,7 @@ fn wearwell_with_only_deduplication_and_compression_executes_the_operations_of_t
          reads: host 7384/7651, content 12650/12961; \
          erases: gc 54/51",
             "programs: gc 57/18, translation 3393/0, validity 13/0, content 1118/977; \
-         reads: host 7400/8249, gc 63/20, translation 17268/0, validity 42/0, content 12198/13236; \
+         reads: host 7400/8249, gc 63/20, translation 17044/0, validity 42/0, content 12198/13236; \
          erases: gc 276/50"
         ],
         "an open block; all together"

@@ -46,9 +46,21 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Returns the failure of a command that cannot read or write this file (exit status 2).
-fn file_failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {
-    Failure::of_usage(format!("{}: {error}", path.display()))
+/// Returns the failure of a command that cannot read this file (exit status 2).
+fn unreadable_failure(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::of_usage(format!(
+        "{}: cannot be read: {error}; name a file that exists and that this user can read",
+        path.display()
+    ))
+}
+
+/// Returns the failure of a command that cannot write this file, or into this folder (exit status 2). `option` names it
+/// on the command line.
+fn unwritable_failure(option: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::of_usage(format!(
+        "{}: cannot be written: {error}; let {option} name a place where this user can write",
+        path.display()
+    ))
 }
 
 /// Returns the failure of a command that cannot use the stored results in this file, which an earlier run of a paper's
@@ -65,7 +77,7 @@ fn stored_results_failure(path: &Path, error: &std::io::Error) -> Failure {
             "{path_name} does not hold results that this version of wearwell can read: {error}; run the experiments \
              that write this file again: `wearwell reproduce PAPER` without --render"
         )),
-        _ => file_failure(path, error),
+        _ => unreadable_failure(path, error),
     }
 }
 
@@ -98,7 +110,7 @@ fn run_experiments(
         progress_by_experiment: HashMap::new(),
     };
     let results = wearwell_papers::run_paper_experiments(paper, &options, &mut watch)
-        .map_err(|error| file_failure(folder, &error))?;
+        .map_err(|error| unwritable_failure("--out", folder, &error))?;
     if !args.quiet {
         let files = format!("{}: RESULTS.md, RESULTS.html, results.json, figures\n", folder.display());
         print(&(summary_of(paper, &results) + &files))?;
@@ -123,7 +135,7 @@ impl<'a> SummaryDocument<'a> {
     fn new(args: &ReproduceArgs, path: &'a Path, papers_to_run: &[Paper]) -> Result<Self, Failure> {
         let summary = Self { path, results_folder: folder_of_quick_results(args)? };
         summary.updated_text(&[])?;
-        create_file_beside(path).map_err(|error| file_failure(path, &error))?;
+        create_file_beside(path).map_err(|error| unwritable_failure("--summary", path, &error))?;
         for paper in Paper::ALL.into_iter().filter(|paper| args.full || !papers_to_run.contains(paper)) {
             stored_results_in(&summary.results_folder.join(paper.name()))?;
         }
@@ -135,13 +147,16 @@ impl<'a> SummaryDocument<'a> {
         let records: Result<Vec<PaperQuickAndFullResults>, Failure> =
             Paper::ALL.into_iter().map(|paper| stored_results(paper, &self.results_folder)).collect();
         let text = self.updated_text(&records?)?;
-        write_file_atomically(self.path, text).map_err(|error| file_failure(self.path, &error))
+        write_file_atomically(self.path, text)
+            .map_err(|error| unwritable_failure("--summary", self.path, &error))
     }
 
     /// Returns the text of the document with a summary of these results.
     fn updated_text(&self, results: &[PaperQuickAndFullResults]) -> Result<String, Failure> {
-        let text = std::fs::read_to_string(self.path).map_err(|error| file_failure(self.path, &error))?;
-        summary::update_summary_in_document(&text, results).map_err(|error| file_failure(self.path, &error))
+        let text =
+            std::fs::read_to_string(self.path).map_err(|error| unreadable_failure(self.path, &error))?;
+        summary::update_summary_in_document(&text, results)
+            .map_err(|error| Failure::of_usage(format!("{}: {error}", self.path.display())))
     }
 }
 

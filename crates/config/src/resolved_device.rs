@@ -19,9 +19,9 @@ pub struct ResolvedDevice {
     /// Blocks of each plane that count neither as exported nor as over-provisioning: those that GC keeps free, the
     /// unwritten part of the open blocks, and the expected number of factory-bad blocks. May be a fraction.
     pub reserve_blocks_per_plane: f64,
-    /// Whether a device that is sized to its input has more blocks than the input needs, because with fewer blocks the
-    /// share that is over-provisioning would be too few for GC. False for a device of the fewest blocks that any device
-    /// sized to its input has.
+    /// Whether a device that is sized to its input has more blocks than the input and the share of over-provisioning
+    /// need, because GC would have too few spare blocks otherwise. False if the number of exported pages is set, and for
+    /// the smallest device that an input gets (48 blocks per plane besides the reserve).
     pub is_enlarged_for_gc: bool,
     /// Options of GC, with its thresholds in blocks.
     pub gc_options: GcOptions,

@@ -133,8 +133,9 @@ impl Profile {
     /// adds what they save to the profile. If `on_progress` ends a run, the profile is marked as partial.
     ///
     /// # Errors
-    /// [`ReplayError`] if the configuration names content mechanisms or the drive cannot be built. A mechanism that the
-    /// engine refuses gets a note instead.
+    /// [`ReplayError`] if the configuration names content mechanisms, limits the requests or ages the drive by a trace
+    /// (the runs would then measure another input than the profile), or if the drive cannot be built. A mechanism that
+    /// the engine refuses gets a note instead.
     pub fn measure_mechanism_savings(
         &mut self,
         config: &Config,

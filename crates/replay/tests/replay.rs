@@ -1643,7 +1643,7 @@ fn a_trim_reads_each_translation_page_once_but_for_evictions() {
             record.reads_by_cause.get("translation").copied().unwrap_or(0)
         };
         let without = translation_reads("writes.csv", &writes);
-        let with = translation_reads("trim.csv", &[&writes[..], &[trim.clone()]].concat());
+        let with = translation_reads("trim.csv", &[&writes[..], std::slice::from_ref(&trim)].concat());
         assert!(with > without && with - without < 60, "{design}: {without}, {with}");
     }
 }

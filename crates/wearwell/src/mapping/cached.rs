@@ -621,17 +621,14 @@ impl DemandPagedMap {
         lpn: Lpn,
         last: Lpn,
     ) -> Result<StoredUnit> {
-        let kept = self.table.ppn_of(id).and_then(|place| self.trimmed_range.kept_entry((id, place), lpn));
-        if let Some(entry) = kept {
+        if let Some(entry) = self.trimmed_range.kept_entry(id, lpn) {
             return Ok(entry);
         }
         let last = self.last_lpn_on_same_translation_page(lpn, last);
         let lpns = (lpn.0..=last.0).map(Lpn);
         self.table.load_entries(io, id, lpns.clone(), Cause::Translation)?;
-        if let Some(place) = self.table.ppn_of(id) {
-            let entries = (0..lpns.count()).map(|k| self.table.loaded_entry(k));
-            self.trimmed_range.keep((id, place), lpn, entries);
-        }
+        let entries = (0..lpns.count()).map(|k| self.table.loaded_entry(k));
+        self.trimmed_range.keep(id, lpn, entries);
         Ok(self.table.loaded_entry(0))
     }
 

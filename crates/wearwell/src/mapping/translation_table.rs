@@ -137,11 +137,6 @@ impl TranslationTable {
         first..first + self.entries_per_page.min(self.logical_pages - first)
     }
 
-    /// Returns the PPN of translation page `id`; `None` if it was never written.
-    pub(super) fn ppn_of(&self, id: u32) -> Option<Ppn> {
-        self.translation_page_ppns[id as usize].to_option()
-    }
-
     /// Reads translation page `id` and loads the map entries of `lpns`, which must all be on this page;
     /// [`TranslationTable::loaded_entry`] and [`TranslationTable::set_loaded_entry`] then access them. Entries of a
     /// page that was never written are unmapped.

@@ -9,8 +9,8 @@
 //! - *which* content a page gets: all contents unique; all equal; a share of duplicates with zipf popularity over the
 //!   first `pool` distinct contents; independent zipf draws over a set of contents (the literal reading of Remap-SSD's
 //!   content generator, whose closed form is [`crate::theory::zipf_dedup_steady_state`]); or requests that write back
-//!   an earlier version of all their pages (spatial locality of content). Silent writes can be added to each of these;
-//!   or the contents that the trace identifies, for which the model draws only sizes;
+//!   an earlier version of all their pages (spatial locality of content). Silent writes can be added to each of these.
+//!   Or the contents are those that the trace identifies, and the model draws only their sizes;
 //! - *how compressible* it is: a Gaussian ratio per page or per chunk of pages, clipped to `[0.01, 1]`. The given mean
 //!   is that of the Gaussian. The mean of the sizes differs if clipping is frequent, and the report then states it;
 //! - *how much it differs* from the earlier version: a Gaussian ratio per overwrite (Delta-FTL's model; its paper does
@@ -464,8 +464,8 @@ pub struct ContentModel {
     compressed_sizes: Option<SizeQuantiles>,
     /// Sizes of deltas (compressed differences) by quantile; `None` leaves delta sizes unknown.
     delta_sizes: Option<SizeQuantiles>,
-    /// Which sizes the model has drawn for at least one recorded content (source `Recorded`).
-    sizes_drawn_for_recorded: KnownContentSizes,
+    /// Whether the model has drawn a size for at least one recorded content (source `Recorded`).
+    has_drawn_sizes_for_recorded: bool,
     /// Content that each page holds; present only if silent writes or deltas need it.
     current_contents: Option<NumbersByPage>,
     /// Whether the fingerprint of a content follows from its number alone. Tables then hold the number plus one, which
@@ -475,9 +475,9 @@ pub struct ContentModel {
 
 impl ContentModel {
     /// Creates the model before its first write. For silent writes and deltas the model stores the content of each
-    /// page, in extents of 4096 pages. A page takes 4 bytes; it takes 8 bytes with the sources `same`, `revert` and `recorded`, if
-    /// pages are compressed in chunks, or if there are 2^32 contents or more. A pool of `dup` takes 8 bytes per content
-    /// if pages are compressed in chunks.
+    /// page, in extents of 4096 pages. A page takes 4 bytes; it takes 8 bytes with the sources `same`, `revert` and
+    /// `recorded`, if pages are compressed in chunks, or if there are 2^32 contents or more. A pool of `dup` takes 8
+    /// bytes per content if pages are compressed in chunks.
     pub fn new(spec: &ContentModelSpec, seed: u64) -> Self {
         let share = match spec.source {
             ContentSource::Duplicates { repeat_probability, .. }
@@ -508,7 +508,7 @@ impl ContentModel {
             content_rank_distribution,
             compressed_sizes: spec.compressed_size_ratio.map(SizeQuantiles::new),
             delta_sizes: spec.delta_size_ratio.map(SizeQuantiles::new),
-            sizes_drawn_for_recorded: KnownContentSizes::default(),
+            has_drawn_sizes_for_recorded: false,
             current_contents: (spec.silent_write_share > 0.0 || spec.delta_size_ratio.is_some())
                 .then(NumbersByPage::default),
             identifies_contents_by_number: match spec.source {
@@ -560,34 +560,28 @@ impl ContentModel {
     fn draw_sizes(&mut self, request: &mut Request) {
         let is_described = request.payload.is_empty();
         for (page, content) in request.pages().zip(&mut request.content) {
-            // The tables hold 0 for a page without content, and 0 is also the fingerprint of a page of zeros.
-            let new = content.fingerprint.0.max(1);
+            // Mixed with the seed, so that other seeds draw other sizes. The tables hold 0 for a page without content.
+            let new = mix_bits(content.fingerprint.0 ^ self.seed).max(1);
             let old = self.current_contents.as_ref().and_then(|current| current.get(page));
             if let Some(current) = &mut self.current_contents {
                 current.set(page, new);
             }
             if is_described {
-                let known = content.known_content_sizes();
-                let drawn = self.descriptor(new, mix_bits(new ^ self.seed), old);
-                let fill = |size: &mut u16, drawn| {
-                    if *size == ContentDescriptor::UNKNOWN_SIZE {
-                        *size = drawn;
-                    }
-                };
-                fill(&mut content.compressed_bytes, drawn.compressed_bytes);
-                fill(&mut content.delta_bytes, drawn.delta_bytes);
-                let now = content.known_content_sizes();
-                let of_all = &mut self.sizes_drawn_for_recorded;
-                of_all.is_compressed_size_known |=
-                    now.is_compressed_size_known && !known.is_compressed_size_known;
-                of_all.is_delta_size_known |= now.is_delta_size_known && !known.is_delta_size_known;
+                let (known, drawn) = (content.known_content_sizes(), self.descriptor(new, old));
+                if !known.is_compressed_size_known {
+                    content.compressed_bytes = drawn.compressed_bytes;
+                }
+                if !known.is_delta_size_known {
+                    content.delta_bytes = drawn.delta_bytes;
+                }
+                self.has_drawn_sizes_for_recorded |= content.known_content_sizes() != known;
             }
         }
     }
 
     /// Whether the model has drawn a size for at least one content that the input identifies.
     pub fn has_drawn_sizes_for_recorded(&self) -> bool {
-        self.sizes_drawn_for_recorded != KnownContentSizes::default()
+        self.has_drawn_sizes_for_recorded
     }
 
     /// Loads the content model's entries of pages that are about to be written into the CPU cache, so that the cache
@@ -669,9 +663,10 @@ impl ContentModel {
         if let Some(current) = &mut self.current_contents {
             current.set(page, new);
         }
-        let (new, old) =
-            (self.fingerprint_of_table_value(new), old.map(|old| self.fingerprint_of_table_value(old)));
-        self.descriptor(new, new, old)
+        self.descriptor(
+            self.fingerprint_of_table_value(new),
+            old.map(|old| self.fingerprint_of_table_value(old)),
+        )
     }
 
     /// Chooses the content that a write stores in `page`. Returns its fingerprint, or its number plus one if contents
@@ -731,7 +726,9 @@ impl ContentModel {
         if self.identifies_contents_by_number {
             number + 1
         } else {
-            self.fingerprint_of_content(number, page / u64::from(self.spec.chunk_pages))
+            let class =
+                if self.spec.chunk_pages == 1 { number } else { page / u64::from(self.spec.chunk_pages) };
+            self.fingerprint_of_content(number, class)
         }
     }
 
@@ -763,13 +760,12 @@ impl ContentModel {
             .max(1)
     }
 
-    /// Returns the descriptor of the content `new` on a page that held the content `old` before. The upper bits of
-    /// `size_selector` select the compressed size.
+    /// Returns the descriptor of the content `new` on a page that held the content `old` before.
     #[inline]
-    fn descriptor(&self, new: u64, size_selector: u64, old: Option<u64>) -> ContentDescriptor {
+    fn descriptor(&self, new: u64, old: Option<u64>) -> ContentDescriptor {
         let mut descriptor = ContentDescriptor::of_fingerprint(Fingerprint(new));
         if let Some(sizes) = &self.compressed_sizes {
-            descriptor.compressed_bytes = sizes.size_bytes_selected_by_hash(size_selector);
+            descriptor.compressed_bytes = sizes.size_bytes_selected_by_hash(new);
         }
         if let (Some(sizes), Some(old)) = (&self.delta_sizes, old) {
             descriptor.delta_bytes = if new == old {

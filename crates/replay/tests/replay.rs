@@ -1724,6 +1724,22 @@ fn a_model_of_sizes_that_draws_none_is_noted_as_unused() {
     assert!(!is_noted("rest on a model"), "{:?}", modelled.notes);
 }
 
+/// Bug: a trace that overwrites nothing got the advice to take the content model that it had.
+#[test]
+fn a_trace_without_overwrites_gets_no_advice_to_draw_sizes_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let content = |id| vec![ContentDescriptor::of_fingerprint(Fingerprint(id))];
+    let requests: Vec<_> =
+        (0..50).map(|page| Request { content: content(page + 1), ..page_write(page, 1) }).collect();
+    let input = csv_trace(folder.path(), "once.csv", &requests);
+    let notes_of = |settings: &[&str]| run_input(&small_device_config(settings), &input, "delta").notes;
+    let is_noted = |notes: &[String], text: &str| notes.iter().any(|note| note.contains(text));
+    assert!(is_noted(&notes_of(&[]), "(--content recorded:"));
+    let modelled = notes_of(&["content.model=recorded:delta=0.2"]);
+    assert!(!is_noted(&modelled, "--content recorded:"), "{modelled:?}");
+    assert!(is_noted(&modelled, "or replaced no other content"), "{modelled:?}");
+}
+
 /// The content model `recorded` is refused where it would draw nothing: without contents in the input, or if all contents
 /// have the sizes that it draws.
 #[test]

@@ -833,6 +833,37 @@ fn a_model_of_sizes_changes_nothing_else_of_recorded_contents() {
     assert!((mean - 0.5).abs() < 0.003, "small successive fingerprints have the mean {mean}");
 }
 
+/// Bug: a content that the trace numbers 1 was taken for the page of zeros, the sizes of differences were the same for
+/// every seed, and all writes of a page that the trace gives no content had one compressed size.
+#[test]
+fn sizes_of_recorded_contents_differ_by_content_and_by_seed() {
+    let unknown = ContentDescriptor::UNKNOWN_SIZE;
+    let spec: content_model::ContentModelSpec = "recorded:compress=0.5,delta=0.2".parse().unwrap();
+    let sizes_of_writes = |seed: u64, fingerprints: &[Option<u64>]| {
+        let mut model = ContentModel::new(&spec, seed);
+        let mut sizes = Vec::new();
+        for fingerprint in fingerprints {
+            let content = fingerprint.map(|id| ContentDescriptor::of_fingerprint(Fingerprint(id)));
+            let (content, len_bytes) = (content.into_iter().collect(), 4096);
+            let mut request = Request { op: Op::Write, len_bytes, content, ..Request::default() };
+            model.fill_or_record_request_content(&mut request);
+            sizes.push((request.content[0].compressed_bytes, request.content[0].delta_bytes));
+        }
+        sizes
+    };
+    let [zeros, one] = sizes_of_writes(3, &[Some(0), Some(1)])[..] else { unreachable!("two writes") };
+    assert!(zeros.0 != one.0 && (41..=4096).contains(&one.1), "{zeros:?}, {one:?}");
+    let recorded: Vec<_> = (5..25).map(Some).collect();
+    let of_seed = |seed| sizes_of_writes(seed, &recorded);
+    assert_eq!(of_seed(1), of_seed(1));
+    let same = of_seed(1).into_iter().zip(of_seed(2)).skip(1).filter(|(one, other)| one.1 == other.1);
+    assert!(same.count() < 4, "differences depend on the seed");
+    let absent = sizes_of_writes(3, &[None; 20]);
+    let compressed: HashSet<_> = absent.iter().map(|(compressed, _)| compressed).collect();
+    assert!(compressed.len() > 15, "{absent:?}");
+    assert!(absent[0].1 == unknown && absent[1].1 != unknown, "an overwrite has a difference");
+}
+
 #[test]
 fn a_model_of_sizes_needs_sizes_and_a_trace() {
     let refused = |text: &str| text.parse::<content_model::ContentModelSpec>().unwrap_err().to_string();

@@ -157,7 +157,7 @@ impl<'a> Plan<'a> {
 
     /// Returns whether contents of the run, or their sizes, come from the content model of writes (the default one, if
     /// none is configured).
-    pub(super) fn uses_content_model(&self) -> bool {
+    fn uses_content_model(&self) -> bool {
         match (self.content_spec.source, self.survey.sizes_known_of_all_contents) {
             (ContentSource::Recorded, None) => false,
             (ContentSource::Recorded, Some(known)) => known.or(self.content_spec.drawn_sizes()) != known,

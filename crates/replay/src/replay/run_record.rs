@@ -474,15 +474,23 @@ impl Run<'_> {
         ftl.compression_statistics().is_some() || ftl.delta_statistics().is_some()
     }
 
-    /// Returns a note if the content model `recorded` has drawn no size, because the input has them all. Which writes
-    /// replace a content, and so have a delta size, is only known after the run.
+    /// Returns a note if the content model `recorded` has drawn nothing. Which writes replace a content, and so have a
+    /// delta size, is only known after the run.
     fn note_of_unused_content_model(&self) -> Option<String> {
-        let is_unused = self.plan.content_spec.source == ContentSource::Recorded
+        let is_unused = self.draws_only_sizes()
             && self.uses_content_sizes()
+            && !self.plan.survey.has_writes_without_content
             && !self.input.content_model.has_drawn_sizes_for_recorded();
         is_unused.then(|| {
-            "content.model has no effect: all contents of the input had the sizes that it draws".to_owned()
+            "content.model has no effect: all contents of the input had the sizes that it draws, or replaced no other \
+             content"
+                .to_owned()
         })
+    }
+
+    /// Whether the content model is `recorded`.
+    fn draws_only_sizes(&self) -> bool {
+        self.plan.content_spec.source == ContentSource::Recorded
     }
 
     /// Returns a note that a policy of the user chose the GC victims; `None` if there is no such policy.
@@ -757,9 +765,15 @@ impl Run<'_> {
             ),
         ];
         let is_noted = move |&(_, is_absent): &(&str, bool)| is_absent && brings_contents && writes > 0;
-        kinds.into_iter().filter(is_noted).map(|(kind, _)| {
-            format!("no content of the input has a {kind} every page whole: a zero says nothing about the mechanism. A content \
-                 model may draw sizes (--content recorded:compress=MEAN,delta=MEAN)")
+        let advice = if self.draws_only_sizes() {
+            ""
+        } else {
+            ". A content model may draw sizes (--content recorded:compress=MEAN,delta=MEAN)"
+        };
+        kinds.into_iter().filter(is_noted).map(move |(kind, _)| {
+            format!(
+                "no content of the input has a {kind} every page whole: a zero says nothing about the mechanism{advice}"
+            )
         })
     }
 

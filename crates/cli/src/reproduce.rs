@@ -54,15 +54,6 @@ fn unreadable_failure(path: &Path, error: &std::io::Error) -> Failure {
     ))
 }
 
-/// Returns the failure of a command that cannot write this file, or into this folder (exit status 2). `option` names it
-/// on the command line.
-fn unwritable_failure(option: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::of_usage(format!(
-        "{}: cannot be written: {error}; let {option} name a place where this user can write",
-        path.display()
-    ))
-}
-
 /// Returns the failure of a command that cannot use the stored results in this file, which an earlier run of a paper's
 /// experiments should have written.
 fn stored_results_failure(path: &Path, error: &std::io::Error) -> Failure {
@@ -110,7 +101,7 @@ fn run_experiments(
         progress_by_experiment: HashMap::new(),
     };
     let results = wearwell_papers::run_paper_experiments(paper, &options, &mut watch)
-        .map_err(|error| unwritable_failure("--out", folder, &error))?;
+        .map_err(|error| Failure::of_output_folder(folder, &error))?;
     if !args.quiet {
         let files = format!("{}: RESULTS.md, RESULTS.html, results.json, figures\n", folder.display());
         print(&(summary_of(paper, &results) + &files))?;
@@ -135,7 +126,7 @@ impl<'a> SummaryDocument<'a> {
     fn new(args: &ReproduceArgs, path: &'a Path, papers_to_run: &[Paper]) -> Result<Self, Failure> {
         let summary = Self { path, results_folder: folder_of_quick_results(args)? };
         summary.updated_text(&[])?;
-        create_file_beside(path).map_err(|error| unwritable_failure("--summary", path, &error))?;
+        create_file_beside(path).map_err(|error| Failure::of_output(path, &error))?;
         for paper in Paper::ALL.into_iter().filter(|paper| args.full || !papers_to_run.contains(paper)) {
             stored_results_in(&summary.results_folder.join(paper.name()))?;
         }
@@ -147,8 +138,7 @@ impl<'a> SummaryDocument<'a> {
         let records: Result<Vec<PaperQuickAndFullResults>, Failure> =
             Paper::ALL.into_iter().map(|paper| stored_results(paper, &self.results_folder)).collect();
         let text = self.updated_text(&records?)?;
-        write_file_atomically(self.path, text)
-            .map_err(|error| unwritable_failure("--summary", self.path, &error))
+        write_file_atomically(self.path, text).map_err(|error| Failure::of_output(self.path, &error))
     }
 
     /// Returns the text of the document with a summary of these results.

@@ -4,19 +4,16 @@
 //! Python is built alone, so its feature `as-tests` selects the features that the other crates of the workspace select.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::process::Command;
+
+use crate::repository;
 
 /// Returns the packages that cargo compiles for these arguments, each with its features: `name version|feature,feature`.
 fn packages_with_features(arguments: &[&str]) -> BTreeSet<String> {
-    let root =
-        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate lies two levels down");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = repository::cargo();
     command
         .args(["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p}|{f}"])
         .args(arguments);
-    let output = command.current_dir(root).output().expect("cargo runs");
+    let output = command.output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("cargo prints text");
     text.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()

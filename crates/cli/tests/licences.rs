@@ -2,8 +2,9 @@
 //! used by a dependency.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::Command;
+
+use crate::repository;
 
 /// Parser of an SPDX licence expression: `A OR B`, `A AND B`, `A WITH exception`, parentheses, and the old `A/B` for
 /// `OR`.
@@ -77,17 +78,11 @@ impl<'a> LicenceExpression<'a> {
     }
 }
 
-/// Returns the top folder of the repository.
-fn repository_root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate lies two levels down")
-}
-
 /// Returns the output of `cargo metadata` for Wearwell with these additional arguments; `None` if the command fails.
 fn cargo_metadata(more: &[&str]) -> Option<serde_json::Value> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = repository::cargo();
     command.args(["metadata", "--format-version", "1", "--all-features", "--locked", "--offline"]).args(more);
-    let output = command.current_dir(repository_root()).output().expect("cargo runs");
+    let output = command.output().expect("cargo runs");
     output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("metadata is JSON"))
 }
 
@@ -108,8 +103,8 @@ fn dependencies() -> Vec<(String, String)> {
 
 /// Returns the section `[licenses]` of `deny.toml`.
 fn licence_section() -> toml::Table {
-    let text =
-        std::fs::read_to_string(repository_root().join("deny.toml")).expect("deny.toml is in the repository");
+    let text = std::fs::read_to_string(repository::root().join("deny.toml"))
+        .expect("deny.toml is in the repository");
     let table: toml::Table = text.parse().expect("deny.toml is TOML");
     table["licenses"].as_table().expect("licenses is a section").clone()
 }

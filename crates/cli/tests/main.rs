@@ -17,6 +17,7 @@ mod perfetto;
 mod profile;
 mod readme;
 mod report;
+mod repository;
 mod schema;
 mod serve;
 mod serve_exports;

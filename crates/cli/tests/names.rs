@@ -4,15 +4,12 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use crate::repository;
+
 /// Names that comments and documents mention although Wearwell does not define them: of other programs, protocols, file
 /// formats and formulas.
 const NAMES_DEFINED_ELSEWHERE: [&str; 9] =
     ["close_notify", "db_bench_sqlite3", "e_c", "e_d", "mmap_size", "S_i", "sqlite3_", "NBD_", "Time_Unit"];
-
-/// Returns the top folder of the repository.
-fn repository_root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels down")
-}
 
 /// Adds the files of the project below `folder` that have one of these endings to `found`.
 fn collect_files_with_endings(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
@@ -34,7 +31,7 @@ fn collect_files_with_endings(folder: &Path, endings: &[&str], found: &mut Vec<P
 /// Returns the path and contents of each file of the project that has one of these endings.
 fn read_files_with_endings(endings: &[&str]) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
-    collect_files_with_endings(repository_root(), endings, &mut files);
+    collect_files_with_endings(repository::root(), endings, &mut files);
     files
         .into_iter()
         .map(|path| (path.clone(), std::fs::read_to_string(&path).expect("it is text")))
@@ -103,7 +100,7 @@ fn names_in_comments_and_documents_exist() {
             if [name, counter].iter().all(|name| words(name).any(|word| !known.contains(word))) {
                 gone.push(format!(
                     "{}: `{name}`",
-                    path.strip_prefix(repository_root()).unwrap_or(path).display()
+                    path.strip_prefix(repository::root()).unwrap_or(path).display()
                 ));
             }
         }

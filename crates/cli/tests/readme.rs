@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::repository;
+
 /// Text of the README.
 const README: &str = include_str!("../../../README.md");
 
@@ -12,7 +14,7 @@ fn the_table_of_the_readme_is_what_its_first_command_prints() {
     let arguments = README.lines().find_map(|line| line.strip_prefix("cargo wearwell "));
     let arguments =
         arguments.and_then(|line| line.split('#').next()).expect("the README has a first command");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels down");
+    let root = repository::root();
     let output = Command::new(env!("CARGO_BIN_EXE_wearwell"))
         .args(arguments.split_whitespace())
         .current_dir(root)
@@ -46,7 +48,7 @@ fn readme_commands() -> Vec<String> {
 #[test]
 fn every_command_of_the_readme_runs() {
     let folder = tempfile::tempdir().expect("a folder can be made");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels down");
+    let root = repository::root();
     std::os::unix::fs::symlink(root.join("traces"), folder.path().join("traces")).expect("traces are there");
     let mut run = 0;
     for command in readme_commands() {
@@ -103,7 +105,7 @@ fn file_names_in_backticks(document: &str) -> Vec<&str> {
 /// Every file that a document names between backticks must exist.
 #[test]
 fn every_file_that_the_documents_name_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels down");
+    let root = repository::root();
     let mut files = Vec::new();
     files_below(root, Path::new(""), &mut files);
     let is_document = |file: &&String| {

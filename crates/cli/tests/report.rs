@@ -7,6 +7,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use wearwell_replay::html_report::embedded_record;
 
+use crate::repository;
+
 /// Short workload of the tests.
 const LOAD: &str = "zipf:pages=3000,requests=8000,read=0.2";
 
@@ -136,7 +138,7 @@ fn the_html_report_of_a_long_run_is_small() {
 /// The commands in docs/reports.md must work as they are printed there.
 #[test]
 fn every_command_in_the_reports_document_runs() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let root = repository::root();
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(root.join("traces"), folder.path().join("traces")).unwrap();
     let document = fs::read_to_string(root.join("docs/reports.md")).unwrap();

@@ -8,6 +8,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use wearwell_replay::html_report::embedded_record;
 
+use crate::repository;
+
 /// Text of docs/watch.md.
 const DOCUMENT: &str = include_str!("../../../docs/watch.md");
 
@@ -93,7 +95,7 @@ fn names_in_a_watch_page_are_escaped() {
 #[test]
 fn every_command_of_the_watch_document_writes_an_html_page() {
     let folder = tempfile::tempdir().unwrap();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let root = repository::root();
     std::os::unix::fs::symlink(root.join("traces"), folder.path().join("traces")).unwrap();
     let commands: Vec<&str> = DOCUMENT.lines().filter_map(|line| line.strip_prefix("wearwell ")).collect();
     assert_eq!(commands.len(), 4);

@@ -129,22 +129,18 @@ def _outcomes_of_runs(
 ) -> list[_SubsetOutcome]:
     """Runs all subsets that are neither refused nor stored, those with equal configurations once. Returns their outcomes."""
     native_input, design = run.trace._input, run.design.name
-    keys: dict[str, str] = {}
-    by_key: dict[str, _SubsetOutcome] = {}
-    missing: dict[str, str] = {}
-    for name, configuration in configurations.items():
-        refusal = native_input.refusal_of_parts(configuration, design)
-        keys[name] = f"refused {name}" if refusal is not None else native_input.stored_run_key(configuration, design)
-        if keys[name] in by_key or keys[name] in missing:
-            continue
-        known = None if store is None or refusal is not None else _native.stored_run(store, keys[name])
-        if refusal is None and known is None:
-            missing[keys[name]] = name
-        else:
-            by_key[keys[name]] = _SubsetOutcome(known, refusal)
+    refusals = {name: native_input.refusal_of_parts(one, design) for name, one in configurations.items()}
+    keys = {
+        name: native_input.stored_run_key(one, design) for name, one in configurations.items() if refusals[name] is None
+    }
+    names = {key: name for name, key in reversed(keys.items())}  # Of subsets with the same run, the first makes it.
+    records = {} if store is None else {key: _native.stored_run(store, key) for key in names}
+    outcomes = {key: _SubsetOutcome(record, None) for key, record in records.items() if record is not None}
+    missing = [key for key in dict.fromkeys(keys.values()) if key not in outcomes]
 
     def run_subset(number: int, report_progress: Progress) -> _SubsetOutcome:
-        key, name = list(missing.items())[number]
+        key = missing[number]
+        name = names[key]
 
         def report_subset_progress(phase: str, done: int, total: int) -> None:
             report_progress(f"{name}: {phase}", done, total)
@@ -158,8 +154,12 @@ def _outcomes_of_runs(
         return _SubsetOutcome(record, None)
 
     made = run_on_threads(run_subset, len(missing), jobs, progress, _is_interrupted) if missing else []
-    by_key.update(zip(missing, made, strict=False))  # After ctrl-C the last runs are missing.
-    return [by_key.get(keys[name], _SubsetOutcome(None, None)) for name in configurations]
+    outcomes.update(zip(missing, made, strict=False))  # After ctrl-C the last runs are missing.
+    not_run = _SubsetOutcome(None, None)
+    return [
+        outcomes.get(keys[name], not_run) if refusal is None else _SubsetOutcome(None, refusal)
+        for name, refusal in refusals.items()
+    ]
 
 
 def _is_interrupted(outcome: _SubsetOutcome) -> bool:

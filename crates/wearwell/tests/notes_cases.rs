@@ -197,6 +197,27 @@ fn recovery_by_notes_and_by_oob_scan_restore_the_same_device_after_every_power_l
     assert_eq!(tally.recoveries_by_scan, 0, "the notes always suffice: {tally:?}");
 }
 
+/// Regression: recovery left the valid count of a block one too high, if the block had a torn page and later a program
+/// in it failed. The torn page was counted as valid, but the count was not lowered when the page was reported invalid.
+#[test]
+fn a_torn_page_of_a_block_in_which_a_program_failed_does_not_stay_counted_as_valid() {
+    for (design_name, tiny_device_index, seed) in [
+        ("mixture noted cached+gecko alone", 1, 13),
+        ("mixture noted cached+log recycle+share+delta", 1, 8),
+        ("mixture noted cached+gecko recycle+share+delta+compress", 0, 44),
+        ("mixture of the design wearwell dual-pool", 0, 77),
+        ("mixture of the design wearwell with full tables", 0, 5),
+    ] {
+        let designs = designs_with_recovery_notes();
+        let design = designs.iter().find(|design| design.name == design_name).expect("the design exists");
+        let tiny_device = &design.tiny_devices_with_enough_space()[tiny_device_index];
+        let drive = drive(design, tiny_device, BUFFERS[seed as usize % 3], true, seed);
+        let mut tally = Tally::default();
+        compare_recoveries(drive, true, seed, 20, &mut tally);
+        assert!(tally.recoveries > 0, "{design_name}: {tally:?}");
+    }
+}
+
 /// On a drive of 65,536 pages, recovery by notes reads one spare area per data block, the spare areas of metadata
 /// blocks, and a few pages. This holds with and without sharing, delta encoding and compression.
 #[test]

@@ -665,8 +665,8 @@ impl Ftl {
         let mut counts = self.store.programmed_and_valid_pages_by_block();
         for (&block, pages) in &mut counts {
             if self.store.nand().has_failed_program(BlockId(block)) {
-                let readable = self.count_readable_pages(BlockId(block))?;
-                *pages = (readable, readable);
+                let programmed = self.count_pages_before_failed_program(BlockId(block))?;
+                *pages = (programmed, programmed);
             }
         }
         let Self { validity, store, .. } = self;
@@ -686,9 +686,9 @@ impl Ftl {
         Ok(bitmaps)
     }
 
-    /// Returns the number of readable pages in `block`, which a failed program closed early. The last page, whose
-    /// program failed, does not count.
-    fn count_readable_pages(&mut self, block: BlockId) -> Result<u32> {
+    /// Returns the number of programmed pages in `block`, which a failed program closed early. The last page, whose
+    /// program failed, does not count; torn pages before it do.
+    fn count_pages_before_failed_program(&mut self, block: BlockId) -> Result<u32> {
         let first = self.store.geometry().first_page(block);
         let programmed = self.count_programmed_pages(first)?;
         match self.store.read_spare_in_recovery(Ppn(first.0 + programmed - 1)) {

@@ -543,13 +543,23 @@ impl Ftl {
             (false, false) => {
                 self.store.write_note_of_maybe_invalid_page(ppn)?;
                 self.validity.invalidate(ppn);
-                // In a block with a failed program, only readable pages were counted.
-                if !self.store.nand().has_failed_program(block) || self.read_oob_if_readable(ppn)?.is_some() {
+                if self.was_counted_as_valid(ppn)? {
                     self.store.count_page_invalid(ppn);
                 }
             }
             (true, false) | (false, true) => {}
         }
         Ok(())
+    }
+
+    /// Whether the valid count of its block contains page `ppn`, which page validity on flash does not list as invalid.
+    /// All programmed pages are counted, torn ones included, except the last page of a block if its program failed.
+    fn was_counted_as_valid(&mut self, ppn: Ppn) -> Result<bool> {
+        let block = self.store.block_of(ppn);
+        if !self.store.nand().has_failed_program(block) || self.read_oob_if_readable(ppn)?.is_some() {
+            return Ok(true);
+        }
+        let first = self.store.geometry().first_page(block);
+        Ok(ppn.0 + 1 < first.0 + self.count_programmed_pages(first)?)
     }
 }

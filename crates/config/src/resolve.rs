@@ -153,7 +153,7 @@ impl Config {
             ("device.over_provisioning", device.over_provisioning, 0.005, 4.0),
             ("device.reserve_blocks", device.reserve_blocks, 0.0, 1e6),
             ("device.endurance_cycles", count(device.endurance_cycles), 1.0, any),
-            ("gc.d", count(self.gc.d), 1.0, any),
+            ("gc.d", count(self.gc.d), 1.0, 65536.0),
             ("gc.low_blocks", count(self.gc.low_blocks), f64::from(GC_RESERVE_BLOCKS), any),
             ("remap.size_mib", self.remap.size_mib, 0.0, MAX_REVERSE_MAP_MIB),
             ("remap.index_share", self.remap.index_share, 1e-6, 1.0),

@@ -65,14 +65,20 @@ pub trait BlockDevice: Send + 'static {
     /// [`DeviceError::Full`], [`DeviceError::Failed`].
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
 
-    /// Deallocates bytes that the host does not need any more; they read as zeros.
+    /// Counts a trim request of a client, which is executed by one or more calls of [`BlockDevice::trim`].
+    fn count_trim_request(&mut self) {}
+
+    /// Counts a zero request of a client, which is executed by one or more calls of [`BlockDevice::zero`].
+    fn count_zero_request(&mut self) {}
+
+    /// Deallocates bytes that the host does not need any more; they read as zeros. Not counted as a request.
     ///
     /// # Errors
     /// As [`BlockDevice::write`].
     fn trim(&mut self, offset: u64, len: u64) -> Result<(), DeviceError>;
 
     /// Fills a range of the device with zeros. With `allocate` the zeros are stored like data. Without it the range is
-    /// deallocated where possible.
+    /// deallocated where possible. Not counted as a request.
     ///
     /// # Errors
     /// As [`BlockDevice::write`].
@@ -706,13 +712,19 @@ impl BlockDevice for FlashDevice {
         if after > 0 { self.overwrite_page_part(offset + before + whole, tail) } else { Ok(()) }
     }
 
-    fn trim(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
+    fn count_trim_request(&mut self) {
         self.host_commands.trims += 1;
+    }
+
+    fn count_zero_request(&mut self) {
+        self.host_commands.writes += 1;
+    }
+
+    fn trim(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.deallocate_range(offset, len)
     }
 
     fn zero(&mut self, offset: u64, len: u64, allocate: bool) -> Result<(), DeviceError> {
-        self.host_commands.writes += 1;
         if !allocate {
             return self.deallocate_range(offset, len);
         }

@@ -248,6 +248,31 @@ fn a_zero_request_counts_as_a_write_whose_pages_are_trimmed_or_written() {
     }
 }
 
+/// Regression: a large trim or zero request is executed in steps, and each step was counted as a request.
+#[test]
+fn a_large_trim_or_zero_request_counts_as_one_request() {
+    let served = ServedDevice::new("page-map", 48 * MIB);
+    let (mut client, mut control) = (served.client(), Control::of(&served));
+    let requests = [
+        (NBD_CMD_TRIM, 0, "host_trims"),
+        (NBD_CMD_WRITE_ZEROES, 0, "host_writes"),
+        (NBD_CMD_WRITE_ZEROES, NBD_CMD_FLAG_NO_HOLE, "host_writes"),
+    ];
+    for (command, flags, counter) in requests {
+        let before = control.ask(&json!({ "command": "stats" }));
+        client.request_successfully(command, flags, PAGE_BYTES, 40 * MIB as u32, &[]);
+        let after = control.ask(&json!({ "command": "stats" }));
+        for name in ["host_trims", "host_writes"] {
+            let added = after[name].as_u64().unwrap() - before[name].as_u64().unwrap();
+            assert_eq!(
+                added,
+                u64::from(name == counter),
+                "{name} after command {command} with flags {flags}"
+            );
+        }
+    }
+}
+
 /// Bug: the document on the control protocol (`docs/serve-protocol.md`) said that every counter of `stats` has the same
 /// name in run records.
 #[test]

@@ -210,6 +210,9 @@ impl RequestExecution {
                 *is_durable
             }
             RequestAction::Trim { offset, len, is_durable } => {
+                if *offset == reply_header_fields.offset {
+                    device.count_trim_request();
+                }
                 let bytes = step_bytes_up_to_boundary(*offset, *len, TRIM_STEP_BYTES);
                 device.trim(*offset, bytes)?;
                 (*offset, *len) = (*offset + bytes, *len - bytes);
@@ -219,6 +222,9 @@ impl RequestExecution {
                 *is_durable
             }
             RequestAction::Zero { offset, len, allocate, is_durable } => {
+                if *offset == reply_header_fields.offset {
+                    device.count_zero_request();
+                }
                 let step = if *allocate { WRITE_ZEROES_STEP_BYTES } else { TRIM_STEP_BYTES };
                 let bytes = step_bytes_up_to_boundary(*offset, *len, step);
                 device.zero(*offset, bytes, *allocate)?;

@@ -57,14 +57,8 @@ fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
             OutputDestination::for_path(&file, &rule)?;
         }
     }
-    // A signal that arrives while an image is being opened ends the server as soon as it has started.
-    let signals = listen_for_signals();
-    if args.image_or_memory.memory {
-        serve_memory(args, &signals)?;
-    } else {
-        serve_images(args, &signals)?;
-    }
-    Ok(Outcome::Done)
+    let served = if args.image_or_memory.memory { serve_memory(args) } else { serve_images(args) };
+    served.map(|()| Outcome::Done)
 }
 
 /// Refuses arguments that give the NBD socket and the control socket one path: the second socket would replace the
@@ -183,7 +177,7 @@ fn tls_of(_: &ServeArgs) -> Result<Option<TlsConfig>, Failure> {
 }
 
 /// Serves a device in memory until Ctrl-C or SIGTERM.
-fn serve_memory(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Failure> {
+fn serve_memory(args: &ServeArgs) -> Result<(), Failure> {
     let live = &args.live_device;
     let config = read_config(live.config.as_deref(), &live.all_settings())?;
     refuse_settings_ignored_by_design(&config, &live.all_settings(), &live.design)?;
@@ -191,10 +185,12 @@ fn serve_memory(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
     let specification = memory_device::MemoryDeviceSpecification::new(&live.design, config, live.size)
         .map_err(|error| usage(&error))?;
     let mut device = specification.build().map_err(|error| usage(&error))?;
+    // Until here a signal ends the process at once: a large device takes a minute, and there is nothing to close.
+    let signals = listen_for_signals();
     let listening_sockets = ListeningSockets::bind(args)?;
     log_losses_and_start_recording(&mut device, &specification.config.to_toml(), args)?;
     let devices = vec![named_device(&args.export, device)];
-    let (served, outcome) = serve_until_signal(devices, listening_sockets, args, signals);
+    let (served, outcome) = serve_until_signal(devices, listening_sockets, args, &signals);
     for (_, device) in served {
         end_recording(&mut device.map_err(|error| server_failure(&error))?)?;
     }
@@ -203,7 +199,9 @@ fn serve_memory(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
 
 /// Serves images, each with a queue and a thread of its own. If an image cannot be opened or its device fails, the
 /// server continues with the other images, and the command finally ends with a failure.
-fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Failure> {
+fn serve_images(args: &ServeArgs) -> Result<(), Failure> {
+    // A signal that arrives while an image is being opened ends the server as soon as it has started.
+    let signals = listen_for_signals();
     let is_read_only = args.image_or_memory.is_read_only();
     let access = if is_read_only { ImageAccess::ReadOnly } else { ImageAccess::ReadWrite };
     let images = args.images();
@@ -237,7 +235,7 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
         .filter_map(|(image, files)| failures.record_failure(&image.name, open(&image, files)))
         .collect();
     failures.require_remaining_image(&devices)?;
-    let (served, outcome) = serve_until_signal(devices, listening_sockets, args, signals);
+    let (served, outcome) = serve_until_signal(devices, listening_sockets, args, &signals);
     for (name, device) in served {
         let closed = device.map_err(|error| server_failure(&error)).and_then(|mut device| {
             let recorded = end_recording(&mut device);

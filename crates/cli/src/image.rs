@@ -236,13 +236,17 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
     })
 }
 
-/// Returns a text that tells the user of a damaged image which command can help; `None` if none is needed. After a
-/// session that did not close the image, second copies may only be older, and opening recovers the image.
+/// Returns a text that tells the user of a damaged image which command can help; `None` if none is needed.
 fn next_step_after_check(report: &AuditReport, directory: &Path) -> Option<String> {
     match report.verdict {
         AuditVerdict::Unclean if report.was_closed_cleanly => Some(format!(
             "next: `wearwell repair {} --in-place` rewrites the damaged copies; opening the image rewrites only those \
              that it reads",
+            directory.display()
+        )),
+        AuditVerdict::Unclean if report.repairable_metadata_copies > 0 => Some(format!(
+            "next: opening the image recovers it; the copies that it does not read may be damaged or only older, and \
+             `wearwell repair {} --in-place` rewrites them, too",
             directory.display()
         )),
         AuditVerdict::Clean | AuditVerdict::Unclean => None,

@@ -13,7 +13,7 @@ use super::image_file::ImageFile;
 pub enum ImageError {
     /// The operating system refused an operation on a file.
     #[error(
-        "cannot {refused_operation} {path}, so remove the cause and try again: {source}{hint}",
+        "cannot {refused_operation} {path}: {source}{hint}",
         hint = advice_for_io_error(refused_operation, source)
     )]
     Io {
@@ -196,7 +196,7 @@ impl ImageError {
 }
 
 /// Returns advice after the operating system refused an operation on an image, as the end of a sentence; empty if the
-/// error itself says what to do. `refused_operation` is a verb, perhaps with an object.
+/// error is one of our own, which says what to do. `refused_operation` is a verb, perhaps with an object.
 pub(crate) fn advice_for_io_error(refused_operation: &str, error: &io::Error) -> &'static str {
     let makes_directory = refused_operation.starts_with("create") || refused_operation.starts_with("copy");
     match error.kind() {
@@ -211,7 +211,8 @@ pub(crate) fn advice_for_io_error(refused_operation: &str, error: &io::Error) ->
         io::ErrorKind::NotFound if makes_directory => "; make the directory that is to contain it first",
         io::ErrorKind::AlreadyExists if makes_directory => "; name a new or empty directory",
         io::ErrorKind::NotADirectory => "; name a directory",
-        _ => "",
+        _ if error.raw_os_error().is_none() => "",
+        _ => "; remove the cause and try again",
     }
 }
 

@@ -16,8 +16,8 @@ use wearwell::address::{BlockId, Ppn};
 use wearwell_serve::image::journal::JournalRecord;
 use wearwell_serve::image::layout::{ImageHeader, Layout, METADATA_RECORD_BYTES, OobRecord, OobSlot};
 use wearwell_serve::image::{
-    AuditVerdict, Backing as _, Image, ImageFile, ImageOpenOptions, audit_backing, close, create_on,
-    repair_backing,
+    AuditVerdict, Backing as _, CopyOnWrite, Image, ImageFile, ImageOpenOptions, audit_backing, close,
+    create_on, repair_backing,
 };
 
 use crate::image_support;
@@ -339,6 +339,36 @@ fn a_single_fault_in_an_image_is_repaired_or_loses_only_the_pages_that_it_hit() 
             (PROCESS_DURABILITY, SessionEnd::Closed),
         ],
     );
+}
+
+/// Regression: a view of an image, with which `serve --read-only`, `serve --rescue` and `copy` read it, could not be
+/// opened although only one copy of some metadata was in a sector that the disk could not read.
+#[test]
+fn a_sector_that_the_disk_cannot_read_costs_a_view_of_an_image_no_more_than_its_own_data() {
+    for design in DESIGNS {
+        for end in [SessionEnd::Closed, SessionEnd::Killed] {
+            let ImageAfterWork { files, oracle, layout, .. } =
+                image_after_session(design, PROCESS_DURABILITY, end);
+            let first_data_byte = layout.data_offset(Ppn(0));
+            for file in ImageFile::ALL {
+                let sectors = files.len(file).expect("memory answers").div_ceil(SECTOR);
+                // The first and the last sector, and some between them.
+                for sector in (0..sectors).step_by((sectors / 8).max(1) as usize).chain([sectors - 1]) {
+                    let what = format!("{design} {end:?}: sector {sector} of {}", file.name());
+                    let at = sector * SECTOR;
+                    let mut damaged = files.clone();
+                    damaged.unreadable_place = Some((file, at..at + SECTOR));
+                    let mut image = Image::open_on(CopyOnWrite::new(damaged), PROCESS_DURABILITY)
+                        .unwrap_or_else(|error| panic!("{what}: {error}"));
+                    let violations = oracle.clone().judge(&mut image.device);
+                    let is_error = |violation: &Violation| matches!(violation, Violation::Unreadable(..));
+                    assert!(violations.iter().all(is_error), "{what}: {violations:?}");
+                    let has_second_copy = file != ImageFile::Flash || at < first_data_byte;
+                    assert!(!has_second_copy || violations.is_empty(), "{what}: {violations:?}");
+                }
+            }
+        }
+    }
 }
 
 /// The fault is injected during a session.

@@ -13,13 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, SyncSender};
 use std::thread;
 
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 
 use super::error::ImageError;
 use super::image_file::ImageFile;
 use super::layout::{IMAGE_HEADER_FIXED_BYTES, IMAGE_HEADER_MAGIC, ImageHeader, REGION_ALIGNMENT_BYTES};
 use super::resize::try_remove_remains_of_resizing;
 use super::unfinished::UnfinishedImage;
+use super::unreadable_sectors::read_around_unreadable_sectors;
 use crate::ignored_signals::is_file_size_signal_ignored;
 
 /// Random access to the files of one image. Implementations store the bytes in files, or keep changes in memory.
@@ -101,10 +102,11 @@ pub trait Backing: Debug + Send + 'static {
     }
 }
 
-/// Returns the first `most` bytes of a file, or all bytes of a shorter file.
+/// Returns the first `most` bytes of a file, or all bytes of a shorter file. Sectors that the disk cannot read are
+/// damaged in the result.
 pub(super) fn read_prefix(backing: &impl Backing, file: ImageFile, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; backing.len(file)?.min(most) as usize];
-    backing.read(file, &mut bytes, 0)?;
+    read_around_unreadable_sectors(|bytes, at| backing.read(file, bytes, at), &mut bytes, 0)?;
     Ok(bytes)
 }
 
@@ -144,7 +146,7 @@ impl BackgroundSync {
         let (requests, asked) = mpsc::sync_channel(1);
         // The thread opens the file itself: an error of the disk is reported once to each open file, and the real sync
         // must see it too.
-        let started = File::open(path).and_then(|file| {
+        let started = open_regular_file(path, OpenOptions::new().read(true)).and_then(|file| {
             let sync = move || asked.iter().for_each(|()| drop(file.sync_data()));
             thread::Builder::new().name("writeback".into()).spawn(sync)
         });
@@ -305,6 +307,47 @@ pub(super) fn lock_unless_replaced(
     file.metadata().map(|metadata| metadata.nlink() > 0).map_err(io_error_at("inspect", directory))
 }
 
+/// Opens a file of an image, which must be a regular file. A symbolic link is not followed: an image from a stranger
+/// could name any file of the user in this way. Nor does the opening wait, as that of a named pipe would.
+///
+/// # Errors
+/// Errors of the operating system; the path names something other than a regular file.
+pub(super) fn open_regular_file(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened = options.clone().custom_flags(flags.bits().cast_signed()).open(path);
+    let file_type = match &opened {
+        Ok(file) => file.metadata()?.file_type(),
+        Err(_) => match fs::symlink_metadata(path) {
+            Ok(found) => found.file_type(),
+            Err(_) => return opened,
+        },
+    };
+    if file_type.is_file() {
+        return opened;
+    }
+    let found = if file_type.is_symlink() {
+        "a symbolic link"
+    } else if file_type.is_dir() {
+        "a directory"
+    } else {
+        "a device, pipe or socket"
+    };
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!(
+            "a file of an image must be a regular file, but this is {found}: put the regular file in its place"
+        ),
+    ))
+}
+
+/// Opens a file of the image in `directory` for reading.
+///
+/// # Errors
+/// As [`open_regular_file`].
+pub(super) fn open_image_file_for_reading(directory: &Path, file: ImageFile) -> io::Result<File> {
+    open_regular_file(&directory.join(file.name()), OpenOptions::new().read(true))
+}
+
 /// Opens one file of an image. A metadata file or mirror that is missing counts as damaged and is created empty,
 /// because the other copy of its content may be whole. The flash file has no copy, so a directory without it is
 /// refused.
@@ -318,7 +361,7 @@ fn open_file(
     let is_none =
         |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
     let place = || directory.display().to_string();
-    match options.open(&path) {
+    match open_regular_file(&path, options) {
         Err(error) if is_none(&error) => {
             let has = |file: ImageFile| directory.join(file.name()).is_file();
             if !has(ImageFile::Flash) {
@@ -334,7 +377,7 @@ fn open_file(
             }
             let anew = match access {
                 ImageAccess::ReadOnly => File::open("/dev/null"),
-                ImageAccess::ReadWrite => options.clone().create(true).mode(0o600).open(&path),
+                ImageAccess::ReadWrite => open_regular_file(&path, options.clone().create(true).mode(0o600)),
             };
             anew.map_err(io_error_at("create", &path))
         }
@@ -401,7 +444,7 @@ fn remove_interrupted_creation(directory: &Path) -> Result<(), ImageError> {
         holds_image: has(ImageFile::Flash) && !holds_unfinished_image(directory),
     };
     // The process that is creating the image still holds the lock.
-    let image_header = File::open(directory.join(ImageFile::ImageHeader.name()));
+    let image_header = open_image_file_for_reading(directory, ImageFile::ImageHeader);
     let is_free = image_header.is_ok_and(|image_header| {
         rustix::fs::flock(&image_header, FlockOperation::NonBlockingLockExclusive).is_ok()
     });
@@ -418,7 +461,7 @@ fn remove_interrupted_creation(directory: &Path) -> Result<(), ImageError> {
 /// or incomplete, and a mirror without a copy of the image header. An interrupted copy may also leave a mirror with the
 /// copy of the header, if all other files are still empty.
 pub(super) fn holds_unfinished_image(directory: &Path) -> bool {
-    let open = |file: ImageFile| File::open(directory.join(file.name()));
+    let open = |file: ImageFile| open_image_file_for_reading(directory, file);
     let is_empty = |file: ImageFile| {
         fs::metadata(directory.join(file.name())).map_or(true, |metadata| metadata.len() == 0)
     };
@@ -531,7 +574,7 @@ impl Backing for OpenImageFiles {
     }
 
     fn copy_files_to(&self, directory: &Path) -> io::Result<UnfinishedImage> {
-        UnfinishedImage::copy_of(self.open_files.each_ref(), directory)
+        UnfinishedImage::copy_of(self, directory)
     }
 
     fn len(&self, file: ImageFile) -> io::Result<u64> {
@@ -573,7 +616,7 @@ impl<B: Backing> CopyOnWrite<B> {
     }
 
     /// Reads piece number `piece_number` (4 KiB) of a file from the underlying files. Bytes after the end of the file
-    /// are zeros.
+    /// are zeros. Sectors that the disk cannot read are damaged in the piece.
     fn load_piece(&self, file: ImageFile, piece_number: u64) -> io::Result<Box<[u8]>> {
         let mut piece = vec![0; COPY_ON_WRITE_PIECE_BYTES as usize];
         let present = self
@@ -582,11 +625,9 @@ impl<B: Backing> CopyOnWrite<B> {
             .saturating_sub(piece_number * COPY_ON_WRITE_PIECE_BYTES)
             .min(COPY_ON_WRITE_PIECE_BYTES);
         if present > 0 {
-            self.underlying.read(
-                file,
-                &mut piece[..present as usize],
-                piece_number * COPY_ON_WRITE_PIECE_BYTES,
-            )?;
+            let read = |bytes: &mut [u8], offset| self.underlying.read(file, bytes, offset);
+            let begin = piece_number * COPY_ON_WRITE_PIECE_BYTES;
+            read_around_unreadable_sectors(read, &mut piece[..present as usize], begin)?;
         }
         Ok(piece.into())
     }
@@ -729,5 +770,60 @@ mod tests {
         );
         let present = File::open(path.join(ImageFile::ImageHeader.name())).unwrap();
         assert!(lock_unless_replaced(&present, &path, ImageAccess::ReadWrite).unwrap());
+    }
+
+    /// Bug: a copy whose files could not all be copied left its directory behind.
+    #[test]
+    fn a_failed_copy_of_the_files_of_an_image_leaves_no_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let (image, to) = (folder.path().join("image"), folder.path().join("copy"));
+        let mut originals = files_with_content(&image);
+        // The copy of the flash file fails, because its handle cannot be read.
+        let without_reading = OpenOptions::new().write(true).open(image.join(ImageFile::Flash.name()));
+        originals.open_files[ImageFile::Flash as usize] = without_reading.unwrap();
+        originals.copy_files_to(&to).unwrap_err();
+        assert!(!to.exists());
+    }
+
+    /// Makes a named pipe.
+    fn make_pipe(path: &Path) {
+        use rustix::fs::{CWD, FileType, Mode};
+        rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    }
+
+    /// Regression: an image of a stranger could have a symbolic link in place of one of its files. A server followed it
+    /// and overwrote the file to which it pointed. A named pipe kept every command waiting.
+    #[test]
+    fn only_regular_files_are_taken_for_the_files_of_an_image() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, elsewhere) = (folder.path().join("image"), folder.path().join("elsewhere"));
+        let put_link: fn(&Path) = |at| std::os::unix::fs::symlink("../elsewhere", at).unwrap();
+        let put_directory: fn(&Path) = |at| fs::create_dir(at).unwrap();
+        let kinds = [("a symbolic link", put_link), ("pipe", make_pipe), ("a directory", put_directory)];
+        for (file, (found, put)) in ImageFile::ALL.into_iter().flat_map(|file| kinds.map(|kind| (file, kind)))
+        {
+            for access in [ImageAccess::ReadOnly, ImageAccess::ReadWrite] {
+                drop(files_with_content(&path));
+                let replaced = path.join(file.name());
+                fs::rename(&replaced, &elsewhere).unwrap();
+                put(&replaced);
+                let refusal = OpenImageFiles::open(&path, access).unwrap_err().to_string();
+                assert!(refusal.contains(found) && refusal.contains(file.name()), "{file:?}: {refusal}");
+                fs::remove_dir_all(&path).unwrap();
+            }
+        }
+    }
+
+    /// Regression: a directory without the file `flash`, in which another file is a named pipe, kept a command waiting.
+    #[test]
+    fn a_named_pipe_beside_missing_files_keeps_no_command_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        for file in [ImageFile::ImageHeader, ImageFile::Mirror] {
+            let directory = folder.path().join(file.name());
+            fs::create_dir(&directory).unwrap();
+            make_pipe(&directory.join(file.name()));
+            OpenImageFiles::open(&directory, ImageAccess::ReadOnly).unwrap_err();
+            OpenImageFiles::create(&directory).unwrap_err();
+        }
     }
 }

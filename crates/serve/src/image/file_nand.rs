@@ -35,6 +35,7 @@ use std::io::{self, IoSliceMut};
 use std::ops::Range;
 use std::path::Path;
 
+use tracing::warn;
 use wearwell::address::{BlockId, Ppn};
 use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::nand::{
@@ -871,6 +872,9 @@ impl<B: Backing> Medium for FileNand<B> {
     fn copy_image_to(&mut self, directory: &Path) -> io::Result<()> {
         self.write_operations_to_files().map_err(|refused| io::Error::other(refused.message))?;
         let mut copy = self.backing.copy_files_to(directory)?;
+        for unreadable in copy.unreadable_sectors() {
+            warn!("{unreadable}, so repair it with `wearwell repair {} --in-place`", directory.display());
+        }
         let session = SessionRecord {
             was_closed: true,
             last_journal_record_number: self.journal.last_record_number(),

@@ -32,6 +32,7 @@ use super::layout::{
 use super::metadata_copy::{
     METADATA_COPIES, MetadataCopy, PageToVerify, read_verified_page, repair_differing_copies,
 };
+use super::unreadable_sectors::DAMAGED_BYTE;
 
 /// Number of sectors of state words (512 bytes each) that one read returns.
 const DEVICE_STATE_SECTORS_PER_READ: u64 = 256;
@@ -237,7 +238,7 @@ impl<B: Backing> FlashLoader<'_, B> {
     }
 
     /// Reads `count` entries of equal size (sectors of state words, or OOB records) from one copy of a file, from byte
-    /// `offset_bytes` on. An entry that cannot be read is filled with 0xff, which is neither a valid record nor blank.
+    /// `offset_bytes` on. An entry that cannot be read is filled with [`DAMAGED_BYTE`].
     fn read_entries_of_copy<const BYTES: usize>(
         &self,
         metadata_copy: MetadataCopy,
@@ -256,7 +257,7 @@ impl<B: Backing> FlashLoader<'_, B> {
             // Entry by entry: the disk may have lost only some of them, and a file may be cut short.
             for (at, entry) in (offset_bytes..).step_by(BYTES).zip(&mut entries) {
                 if !metadata_copy.read_metadata(self.backing, self.layout, file, entry, at) {
-                    entry.fill(0xff);
+                    entry.fill(DAMAGED_BYTE);
                 }
             }
         }

@@ -11,6 +11,7 @@ use wearwell::address::Ppn;
 use super::backing::Backing;
 use super::image_file::ImageFile;
 use super::layout::Layout;
+use super::unreadable_sectors::is_disk_error;
 
 /// One of the two copies of an image's metadata: in its own file, or in the file `mirror`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,9 +24,6 @@ pub(super) enum MetadataCopy {
 
 /// Both copies of metadata, in the order in which they are written.
 pub(super) const METADATA_COPIES: [MetadataCopy; 2] = [MetadataCopy::OwnFile, MetadataCopy::Mirror];
-
-/// Number of the error `EIO`, with which the operating system reports that a disk cannot read or write.
-const EIO: i32 = 5;
 
 impl MetadataCopy {
     /// Returns the file and offset in which this copy of the metadata at `offset` of `file` is stored.
@@ -166,5 +164,5 @@ pub(super) fn repair_differing_copies(
 /// Whether a failed read concerns only this place of the file, so that no more than one page is lost: an error of the
 /// disk (`EIO`), or a file that was cut short.
 pub(super) fn is_page_local_read_error(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(EIO) || error.kind() == io::ErrorKind::UnexpectedEof
+    is_disk_error(error) || error.kind() == io::ErrorKind::UnexpectedEof
 }

@@ -32,6 +32,7 @@ mod repair;
 mod rescue;
 mod resize;
 mod unfinished;
+mod unreadable_sectors;
 mod upgrade;
 mod version1;
 
@@ -59,6 +60,7 @@ use metadata_copy::{METADATA_COPIES, MetadataCopy};
 pub use repair::{RepairReport, repair, repair_backing};
 pub use resize::resize;
 pub use unfinished::UnfinishedImage;
+pub use unreadable_sectors::UnreadableSectors;
 pub use upgrade::{upgrade, upgrade_on};
 use wearwell::DeviceOptions;
 use wearwell::address::{BlockId, Lpn, Ppn};

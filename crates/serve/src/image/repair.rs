@@ -10,6 +10,7 @@ use super::backing::{Backing, ImageAccess, ImagePlace, OpenImageFiles, io_error_
 use super::error::ImageError;
 use super::file_nand::FileNand;
 use super::unfinished::UnfinishedImage;
+use super::unreadable_sectors::UnreadableSectors;
 use super::{Image, end_session, medium_failure};
 use crate::device::lost_page_sentence;
 
@@ -27,13 +28,16 @@ pub struct RepairReport {
     pub pages_marked_lost: Vec<Ppn>,
     /// Damaged flash pages that no logical page needs, and that were left as they are, because they hold metadata.
     pub damaged_pages_left: Vec<Ppn>,
+    /// Sectors of the original that the disk could not read while a copy was made, by file. They count as damaged in
+    /// the copy, and the fields above contain what the repair did about them.
+    pub unreadable_sectors: Vec<UnreadableSectors>,
     /// Size of a page, bytes, for the messages.
     page_bytes: u64,
 }
 
 impl RepairReport {
-    /// Returns one sentence for each logical page that is lost, and for each damaged flash page that no logical page
-    /// needs.
+    /// Returns one sentence for each file of the original with sectors that the disk cannot read, for each logical page
+    /// that is lost, and for each damaged flash page that no logical page needs.
     pub fn sentences(&self) -> impl Iterator<Item = String> + '_ {
         let lost = self.lost_pages.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, self.page_bytes));
         let marked = self.pages_marked_lost.iter().map(|ppn| {
@@ -47,7 +51,7 @@ impl RepairReport {
                  serve the image until garbage collection erases its block, or make a new image with `wearwell copy`"
             )
         });
-        lost.chain(marked).chain(left)
+        self.unreadable_sectors.iter().map(ToString::to_string).chain(lost).chain(marked).chain(left)
     }
 
     /// Whether the image has damage that the repair could not remove, so that an audit still reports it.
@@ -73,11 +77,14 @@ pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, Ima
     let files = OpenImageFiles::open(directory, ImageAccess::ReadOnly)?;
     let place = ImagePlace::of(copy);
     let unfinished = files.copy_files_to(copy).map_err(io_error_at("copy the image to", copy))?;
-    let repaired = repair_files(unfinished, UnfinishedImage::finish);
-    if repaired.is_err() {
-        place.restore();
+    let unreadable_sectors = unfinished.unreadable_sectors().to_vec();
+    match repair_files(unfinished, UnfinishedImage::finish) {
+        Ok(report) => Ok(RepairReport { unreadable_sectors, ..report }),
+        Err(error) => {
+            place.restore();
+            Err(error)
+        }
     }
-    repaired
 }
 
 /// Repairs the image in the files of `backing` as [`repair`] does, in place, and returns the files as well.
@@ -118,6 +125,7 @@ fn repair_files<B: Backing>(
         lost_pages: image.device.lost_logical_pages(),
         pages_marked_lost,
         damaged_pages_left,
+        unreadable_sectors: Vec::new(),
         page_bytes: image.image_header.geometry.page_bytes.into(),
     };
     end_session(&mut image.device)?;

@@ -23,7 +23,8 @@ use tracing::warn;
 
 use super::Image;
 use super::backing::{
-    ImageAccess, OpenImageFiles, io_error_at, lock_unless_replaced, remove_image, sync_parent_directory,
+    ImageAccess, OpenImageFiles, io_error_at, lock_unless_replaced, open_image_file_for_reading,
+    remove_image, sync_parent_directory,
 };
 use super::copy::{CopyReport, ImageCopyOptions, copy_contents};
 use super::error::ImageError;
@@ -169,7 +170,7 @@ fn remove_remains_of_resizing(directory: &Path, remains: &Path) -> Result<(), Im
     if !remains.exists() {
         return Ok(());
     }
-    let image_header = File::open(remains.join(ImageFile::ImageHeader.name()));
+    let image_header = open_image_file_for_reading(remains, ImageFile::ImageHeader);
     if let Ok(image_header) = &image_header {
         lock_unless_replaced(image_header, remains, ImageAccess::ReadWrite)?;
     }
@@ -213,7 +214,7 @@ fn copy_owner_and_mode(from: &Path, to: &Path) -> Result<(), ImageError> {
 fn sync_image(directory: &Path) -> Result<(), ImageError> {
     ImageFile::ALL
         .iter()
-        .try_for_each(|file| File::open(directory.join(file.name()))?.sync_all())
+        .try_for_each(|&file| open_image_file_for_reading(directory, file)?.sync_all())
         .and_then(|()| File::open(directory)?.sync_all())
         .map_err(io_error_at("sync", directory))
 }

@@ -11,12 +11,13 @@ use std::path::Path;
 
 use rustix::fs::SeekFrom;
 
-use super::backing::{Backing, OpenImageFiles, require_permitted_file_size};
+use super::backing::{Backing, OpenImageFiles, read_prefix, require_permitted_file_size};
 use super::create::create_on;
 use super::error::ImageError;
 use super::image_file::ImageFile;
 use super::io_error;
 use super::layout::{IMAGE_HEADER_MAGIC, ImageHeader, Layout};
+use super::unreadable_sectors::{UnreadableSectors, read_around_unreadable_sectors};
 
 /// An unfinished image: its files, with the header (file `superblock`) still in memory, so that the directory is no
 /// image yet.
@@ -29,6 +30,8 @@ pub struct UnfinishedImage {
     /// Content for the beginning of the file `mirror`: the second copy of the image header, or as many of its first
     /// bytes as the mirror holds.
     image_header_in_mirror: Vec<u8>,
+    /// Sectors that the disk could not read while the image was copied, by file.
+    unreadable_sectors: Vec<UnreadableSectors>,
 }
 
 impl UnfinishedImage {
@@ -49,12 +52,12 @@ impl UnfinishedImage {
     }
 
     /// Copies the files `originals` of an image to a new or empty directory, the mirror first. If the file system
-    /// supports it, the copies share their disk blocks with the originals. Otherwise holes are copied as holes. After
-    /// an error, what was created is removed.
+    /// supports it, the copies share their disk blocks with the originals. Otherwise holes are copied as holes, and
+    /// sectors that the disk cannot read are damaged in the copies. After an error, what was created is removed.
     ///
     /// # Errors
     /// Errors of the operating system; the directory exists and is not empty.
-    pub(super) fn copy_of(originals: [&File; ImageFile::ALL.len()], directory: &Path) -> io::Result<Self> {
+    pub(super) fn copy_of(originals: &OpenImageFiles, directory: &Path) -> io::Result<Self> {
         let created = OpenImageFiles::create(directory).map_err(io_error_of_creation)?;
         let mut unfinished = Self::without_content(created);
         match unfinished.copy_contents(originals) {
@@ -68,31 +71,50 @@ impl UnfinishedImage {
 
     /// Makes an unfinished image of open files, with an empty header.
     fn without_content(files: OpenImageFiles) -> Self {
-        Self { files, image_header: Vec::new(), image_header_in_mirror: Vec::new() }
+        Self {
+            files,
+            image_header: Vec::new(),
+            image_header_in_mirror: Vec::new(),
+            unreadable_sectors: Vec::new(),
+        }
     }
 
     /// Copies the contents of the files `originals` to the files of this image; the header stays in memory.
-    fn copy_contents(&mut self, originals: [&File; ImageFile::ALL.len()]) -> io::Result<()> {
-        let [image_header, session, flash, nvram, journal, mirror] = originals;
+    fn copy_contents(&mut self, originals: &OpenImageFiles) -> io::Result<()> {
         // A missing file is the null device, whose length is 0.
-        self.image_header = vec![0; image_header.metadata()?.len() as usize];
-        image_header.read_exact_at(&mut self.image_header, 0)?;
+        self.image_header = read_prefix(originals, ImageFile::ImageHeader, u64::MAX)?;
         // The flash file is still empty while the mirror has its copy of the header: by this the directory is known as
         // no image.
-        copy_file(mirror, self.files.handle_of(ImageFile::Mirror))?;
-        let magic_bytes = IMAGE_HEADER_MAGIC.len().min(mirror.metadata()?.len() as usize);
-        self.image_header_in_mirror = vec![0; magic_bytes];
-        mirror.read_exact_at(&mut self.image_header_in_mirror, 0)?;
-        self.files.write(ImageFile::Mirror, &IMAGE_HEADER_MAGIC.map(|_| 0)[..magic_bytes], 0)?;
-        for (file, original) in [
-            (ImageFile::Session, session),
-            (ImageFile::Nvram, nvram),
-            (ImageFile::Journal, journal),
-            (ImageFile::Flash, flash),
-        ] {
-            copy_file(original, self.files.handle_of(file))?;
+        self.copy_file(originals, ImageFile::Mirror)?;
+        let magic_bytes = IMAGE_HEADER_MAGIC.len();
+        self.image_header_in_mirror = read_prefix(originals, ImageFile::Mirror, magic_bytes as u64)?;
+        let begin = &IMAGE_HEADER_MAGIC.map(|_| 0)[..self.image_header_in_mirror.len()];
+        self.files.write(ImageFile::Mirror, begin, 0)?;
+        for file in [ImageFile::Session, ImageFile::Nvram, ImageFile::Journal, ImageFile::Flash] {
+            self.copy_file(originals, file)?;
         }
         Ok(())
+    }
+
+    /// Copies a file to the new and empty file of this image. If the file system supports it, the copy shares its disk
+    /// blocks with the original; otherwise holes are copied as holes.
+    fn copy_file(&mut self, originals: &OpenImageFiles, file: ImageFile) -> io::Result<()> {
+        let (original, copy) = (originals.handle_of(file), self.files.handle_of(file));
+        if rustix::fs::ioctl_ficlone(copy, original).is_ok() {
+            return Ok(());
+        }
+        let unreadable = copy_sparse(original, copy, |bytes, at| original.read_exact_at(bytes, at))?;
+        self.unreadable_sectors.extend(unreadable.first().map(|&first_offset_bytes| UnreadableSectors {
+            path: originals.path_for_messages(file),
+            first_offset_bytes,
+            count: unreadable.len() as u64,
+        }));
+        Ok(())
+    }
+
+    /// Returns the sectors that the disk could not read while the image was copied, by file.
+    pub(super) fn unreadable_sectors(&self) -> &[UnreadableSectors] {
+        &self.unreadable_sectors
     }
 
     /// Removes the files of this unfinished image, and its directory if nothing else is in it.
@@ -128,25 +150,18 @@ impl UnfinishedImage {
     }
 }
 
-/// Copies a file of an image to the new and empty file `copy`. If the file system supports it, the copy shares its disk
-/// blocks with the original; otherwise holes are copied as holes.
-///
-/// # Errors
-/// Errors of the operating system.
-fn copy_file(original: &File, copy: &File) -> io::Result<()> {
-    if rustix::fs::ioctl_ficlone(copy, original).is_err() {
-        copy_sparse(original, copy)?;
-    }
-    Ok(())
-}
-
-/// Copies the parts of a file that hold data; the other parts become holes.
-fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
+/// Copies the parts of a file that hold data; the other parts become holes. `read` reads a range of the original, from a
+/// given byte on. Returns the offsets of the sectors that the disk cannot read.
+fn copy_sparse(
+    original: &File,
+    copy: &File,
+    read: impl Fn(&mut [u8], u64) -> io::Result<()>,
+) -> io::Result<Vec<u64>> {
     /// Largest number of bytes that are copied at a time.
     const COPY_PIECE_BYTES: u64 = 1 << 20;
     let len = original.metadata()?.len();
     copy.set_len(len)?;
-    let mut piece = vec![0; COPY_PIECE_BYTES as usize];
+    let (mut piece, mut unreadable) = (vec![0; COPY_PIECE_BYTES as usize], Vec::new());
     let mut at = 0;
     while at < len {
         // An error means that no data follows. A file system without holes reports all of the file as data.
@@ -154,12 +169,12 @@ fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
         let end = rustix::fs::seek(original, SeekFrom::Hole(begin))?.min(len);
         for from in (begin..end).step_by(COPY_PIECE_BYTES as usize) {
             let part = &mut piece[..(end - from).min(COPY_PIECE_BYTES) as usize];
-            original.read_exact_at(part, from)?;
+            unreadable.extend(read_around_unreadable_sectors(&read, part, from)?);
             copy.write_all_at(part, from)?;
         }
         at = end;
     }
-    Ok(())
+    Ok(unreadable)
 }
 
 /// Converts an error from creating an image directory into an I/O error. The caller is a copy that cannot be made in
@@ -236,5 +251,42 @@ impl Backing for UnfinishedImage {
 
     fn path_for_messages(&self, file: ImageFile) -> String {
         self.files.path_for_messages(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Regression: one sector that the disk could not read ended a copy, although a copy is what brings the rest of an
+    /// image to a better disk.
+    #[test]
+    fn a_copy_of_a_file_holds_all_but_the_sectors_that_the_disk_cannot_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("original"), folder.path().join("copy"));
+        let content: Vec<u8> = (0..3 << 20).map(|at: u32| (at / 512) as u8 ^ 1).collect();
+        fs::write(&from, &content).unwrap();
+        let (original, copy) = (File::open(&from).unwrap(), File::create(&to).unwrap());
+        let unreadable = [512_u64, 1024, (2 << 20) - 512];
+        let read = |bytes: &mut [u8], at: u64| {
+            let range = at..at + bytes.len() as u64;
+            if unreadable.iter().any(|sector| range.contains(sector)) {
+                return Err(io::Error::from_raw_os_error(5));
+            }
+            original.read_exact_at(bytes, at)
+        };
+        assert_eq!(copy_sparse(&original, &copy, read).unwrap(), unreadable);
+        let mut expected = content;
+        for at in unreadable {
+            expected[at as usize..][..512].fill(0xff);
+        }
+        assert!(fs::read(&to).unwrap() == expected, "the copy differs elsewhere");
+        let other_error = |_: &mut [u8], _| Err(io::ErrorKind::OutOfMemory.into());
+        assert_eq!(
+            copy_sparse(&original, &copy, other_error).unwrap_err().kind(),
+            io::ErrorKind::OutOfMemory
+        );
     }
 }

@@ -70,6 +70,9 @@ pub fn with_settings(design: &str, page_bytes: u32, more: &[&str]) -> ImageSpeci
 /// Size of a disk sector, bytes.
 pub const SECTOR: u64 = 512;
 
+/// Number of the error of the operating system for a place of the disk that cannot be read.
+const EIO: i32 = 5;
+
 /// A file in memory, with the page cache and the disk of a simulated server machine.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFile {
@@ -113,6 +116,8 @@ pub struct MemoryFiles {
     pub refused_data_reads: Arc<AtomicU64>,
     /// File and range of bytes in it to which writes are refused; `None` if writes are not refused by their place.
     pub refused_place: Option<(ImageFile, Range<u64>)>,
+    /// File and range of bytes in it that the disk can no longer read; `None` if it can read all.
+    pub unreadable_place: Option<(ImageFile, Range<u64>)>,
     /// Number of syncs of the files so far.
     pub syncs: u64,
     /// All writes in order, as file, offset and bytes; `None` if they are not recorded.
@@ -162,6 +167,12 @@ impl Backing for MemoryFiles {
         let take_refusal = |count: u64| count.checked_sub(1).filter(|_| is_data);
         if refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_refusal).is_ok() {
             return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let end = offset + bytes.len() as u64;
+        let is_unreadable =
+            |(of, range): &(ImageFile, Range<u64>)| *of == file && offset < range.end && range.start < end;
+        if self.unreadable_place.as_ref().is_some_and(is_unreadable) {
+            return Err(io::Error::from_raw_os_error(EIO));
         }
         let from = offset as usize;
         let found = self.bytes(file).get(from..from + bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;

@@ -593,7 +593,8 @@ impl ContentModel {
         );
     }
 
-    /// Records in the content model that trimmed pages hold no content, so that their next write is no overwrite.
+    /// Records in the content model that trimmed or zeroed pages hold no content, so that their next write is no
+    /// overwrite. This holds also if the drive stores the zeros, because zeros resemble no other content.
     pub fn record_trim(&mut self, pages: Range<u64>) {
         if let Some(current) = &mut self.current_contents {
             pages.for_each(|page| current.clear(page));

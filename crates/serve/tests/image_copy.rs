@@ -308,6 +308,25 @@ fn the_next_start_removes_an_empty_directory_of_a_killed_image_resizing() {
     assert!(remains.join("letter").exists());
 }
 
+/// Regression: if a symbolic link had the name of the directory in which a resizing works, opening the image for writing
+/// emptied the directory to which it led.
+#[test]
+fn a_symbolic_link_in_place_of_the_directory_of_a_resizing_is_not_followed() {
+    let written = create_written_image("page-map");
+    let (remains, elsewhere) = (written.path(".image.resizing"), written.path("elsewhere"));
+    fs::create_dir(&elsewhere).expect("a new name");
+    for name in ["session", "letter"] {
+        fs::write(elsewhere.join(name), "not of an image").expect("writable");
+    }
+    std::os::unix::fs::symlink(&elsewhere, &remains).expect("a new name");
+    drop(device(&written.image));
+    let refused = resize(&written.image, 64 << 20, &mut |_, _| {}).expect_err("the name is taken");
+    assert!(refused.to_string().contains("move it away"), "{refused}");
+    for name in ["session", "letter"] {
+        assert!(elsewhere.join(name).exists(), "{name}");
+    }
+}
+
 /// Writes to an image in `sessions` sessions, and applies the writes to `bytes`, the expected contents.
 fn work_in_sessions(image: &Path, bytes: &mut [u8], sessions: u64, seed: u64) {
     for session in 0..sessions {

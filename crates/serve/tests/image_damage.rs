@@ -639,6 +639,26 @@ fn an_image_without_the_first_record_of_the_second_journal_area_is_refused() {
     assert!(sentence.contains("because later records exist, but it is missing in both"), "{sentence}");
 }
 
+/// Regression: a crash of the server machine left the mirror without the last records of the journal, and the disk
+/// could not read a sector with one of them. The search for later records gave up at this sector, so that the image was
+/// opened without any of these records: trims that had been flushed were undone.
+#[test]
+fn an_image_with_an_unreadable_journal_record_before_later_ones_is_refused() {
+    let image_after_work = image_after_session("recyclable", PROCESS_DURABILITY, SessionEnd::Killed);
+    let (mut files, layout) = (image_after_work.files.clone(), &image_after_work.layout);
+    let boundaries = journal_record_boundaries(&image_after_work);
+    let unreadable = boundaries[boundaries.len() / 2] / SECTOR * SECTOR;
+    let later = boundaries.iter().filter(|&&at| at >= unreadable + SECTOR).count();
+    assert!(later > 2, "records follow the sector: {boundaries:?}");
+    let end = layout.journal_file_bytes();
+    let of_mirror = [unreadable, end].map(|at| layout.mirror_offset(ImageFile::Journal, at) as usize);
+    files.bytes_mut(ImageFile::Mirror)[of_mirror[0]..of_mirror[1]].fill(0);
+    files.unreadable_place = Some((ImageFile::Journal, unreadable..unreadable + SECTOR));
+    let refused = Image::open_on(CopyOnWrite::new(files), PROCESS_DURABILITY).map(drop);
+    let sentence = refused.expect_err("records are missing").to_string();
+    assert!(sentence.contains("because later records exist, but it is missing in both"), "{sentence}");
+}
+
 /// Opens an image whose header is damaged or missing, and returns the message of the refusal.
 fn refusal_of_superblock(files: MemoryFiles) -> String {
     Image::open_on(files, PROCESS_DURABILITY).map(drop).expect_err("there is no superblock").to_string()

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IoSliceMut, Read as _};
+use std::io::{self, IoSliceMut};
 use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -280,7 +280,10 @@ impl OpenImageFiles {
     /// 4096 bytes.
     fn largest_mirror_bytes(&self) -> io::Result<u64> {
         let originals = ImageFile::ALL.into_iter().filter(|&file| file != ImageFile::Mirror);
-        originals.map(|file| Ok(self.len(file)?.next_multiple_of(REGION_ALIGNMENT_BYTES))).sum()
+        originals.into_iter().try_fold(0_u64, |sum, file| {
+            let rounded = self.len(file)?.checked_next_multiple_of(REGION_ALIGNMENT_BYTES);
+            Ok(sum.saturating_add(rounded.unwrap_or(u64::MAX)))
+        })
     }
 
     /// Returns the open file for `file`, one of the kinds of files that an image has.
@@ -475,10 +478,11 @@ pub(super) fn holds_unfinished_image(directory: &Path) -> bool {
     })
 }
 
-/// Returns the first bytes of a file, at most as many as the fixed part of an image header has.
+/// Returns the first bytes of a file, at most as many as the fixed part of an image header has. Sectors that the disk
+/// cannot read are damaged in the result, so that they are not taken for those of an unfinished image.
 fn read_header_prefix(file: &File) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(IMAGE_HEADER_FIXED_BYTES as u64).read_to_end(&mut bytes)?;
+    let mut bytes = vec![0; file.metadata()?.len().min(IMAGE_HEADER_FIXED_BYTES as u64) as usize];
+    read_around_unreadable_sectors(|bytes, at| file.read_exact_at(bytes, at), &mut bytes, 0)?;
     Ok(bytes)
 }
 
@@ -799,7 +803,8 @@ mod tests {
         let (path, elsewhere) = (folder.path().join("image"), folder.path().join("elsewhere"));
         let put_link: fn(&Path) = |at| std::os::unix::fs::symlink("../elsewhere", at).unwrap();
         let put_directory: fn(&Path) = |at| fs::create_dir(at).unwrap();
-        let kinds = [("a symbolic link", put_link), ("pipe", make_pipe), ("a directory", put_directory)];
+        let kinds =
+            [("is a symbolic link", put_link), ("pipe", make_pipe), ("is a directory", put_directory)];
         for (file, (found, put)) in ImageFile::ALL.into_iter().flat_map(|file| kinds.map(|kind| (file, kind)))
         {
             for access in [ImageAccess::ReadOnly, ImageAccess::ReadWrite] {

@@ -27,6 +27,7 @@ use super::layout::{
     METADATA_RECORD_BYTES, checksum, put_u32, put_u64, u32_at, u64_at,
 };
 use super::metadata_copy::{METADATA_COPIES, MetadataCopy};
+use super::unreadable_sectors::{DAMAGED_BYTE, SECTOR_BYTES};
 
 /// Minimum number of sectors of the file `nvram` that are rewritten in one write, except when the journal turns (begins
 /// its other area).
@@ -435,7 +436,7 @@ pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, la
 fn read_all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, JournalRecord> {
     let mut records = BTreeMap::<u64, JournalRecord>::new();
     for side in METADATA_COPIES {
-        let bytes = read_journal_copy(backing, layout, side);
+        let bytes = read_journal_part(backing, layout, side, 0..layout.journal_file_bytes());
         for at in (0..bytes.len()).step_by(RECORD_ALIGNMENT_BYTES) {
             let Some(record) = JournalRecord::decode(layout, at as u64, &bytes[at..]) else { continue };
             if records
@@ -449,14 +450,20 @@ fn read_all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, Jo
     records
 }
 
-/// Reads one of the two copies of the whole journal. Parts that cannot be read are filled with zeros.
-fn read_journal_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy) -> Vec<u8> {
-    /// Number of bytes that are read at a time, so that an unreadable place of the disk costs no more.
-    const READ_PIECE_BYTES: usize = 4096;
-    let mut bytes = vec![0; layout.journal_file_bytes() as usize];
-    for (at, piece) in (0..).step_by(READ_PIECE_BYTES).zip(bytes.chunks_mut(READ_PIECE_BYTES)) {
-        if !side.read_metadata(backing, layout, ImageFile::Journal, piece, at) {
-            piece.fill(0);
+/// Reads a part of one of the two copies of the journal. Sectors that cannot be read are filled with [`DAMAGED_BYTE`].
+fn read_journal_part(
+    backing: &impl Backing,
+    layout: &Layout,
+    side: MetadataCopy,
+    part: Range<u64>,
+) -> Vec<u8> {
+    let mut bytes = vec![0; (part.end - part.start) as usize];
+    if !side.read_metadata(backing, layout, ImageFile::Journal, &mut bytes, part.start) {
+        // Sector by sector: the disk may have lost only some of them, and a file may be cut short.
+        for (at, sector) in (part.start..).step_by(SECTOR_BYTES).zip(bytes.chunks_mut(SECTOR_BYTES)) {
+            if !side.read_metadata(backing, layout, ImageFile::Journal, sector, at) {
+                sector.fill(DAMAGED_BYTE);
+            }
         }
     }
     bytes
@@ -552,13 +559,12 @@ fn has_valid_record(
     part: Range<u64>,
     is_wanted: impl Fn(u64, u64) -> bool,
 ) -> bool {
-    let mut bytes = vec![0; (part.end - part.start) as usize];
     METADATA_COPIES.into_iter().any(|side| {
-        side.read_metadata(backing, layout, ImageFile::Journal, &mut bytes, part.start)
-            && (0..bytes.len()).step_by(RECORD_ALIGNMENT_BYTES).any(|from| {
-                let bytes = &bytes[from..];
-                is_wanted(u64_at(bytes, 16), u64_at(bytes, 24))
-                    && JournalRecord::decode(layout, part.start + from as u64, bytes).is_some()
-            })
+        let bytes = read_journal_part(backing, layout, side, part.clone());
+        (0..bytes.len()).step_by(RECORD_ALIGNMENT_BYTES).any(|from| {
+            let bytes = &bytes[from..];
+            is_wanted(u64_at(bytes, 16), u64_at(bytes, 24))
+                && JournalRecord::decode(layout, part.start + from as u64, bytes).is_some()
+        })
     })
 }

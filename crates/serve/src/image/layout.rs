@@ -27,6 +27,8 @@ pub const FORMAT_VERSION: u32 = 2;
 pub const IMAGE_HEADER_FIXED_BYTES: usize = 4096;
 /// Longest configuration text in an image header, bytes.
 pub const MAX_CONFIG_BYTES: u32 = 1 << 20;
+/// Largest size of an image header, bytes. A file `superblock` may be longer; the rest of it is not read.
+pub(super) const IMAGE_HEADER_BYTES_MAX: u64 = IMAGE_HEADER_FIXED_BYTES as u64 + MAX_CONFIG_BYTES as u64;
 /// Bytes of each metadata record of fixed length: the OOB record of a page, the session record, and the header of a
 /// journal record.
 pub const METADATA_RECORD_BYTES: usize = 64;

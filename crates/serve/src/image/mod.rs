@@ -52,8 +52,8 @@ pub use file_nand::FileNand;
 pub use image_file::ImageFile;
 pub use layout::Durability;
 use layout::{
-    DEVICE_STATE_SECTOR_BYTES, DEVICE_STATE_SECTOR_WORDS, FORMAT_VERSION, IMAGE_HEADER_FIXED_BYTES,
-    ImageHeader, ImageHeaderError, Layout, MAX_CONFIG_BYTES, METADATA_RECORD_BYTES, OobSlot, SessionRecord,
+    DEVICE_STATE_SECTOR_BYTES, DEVICE_STATE_SECTOR_WORDS, FORMAT_VERSION, IMAGE_HEADER_BYTES_MAX,
+    ImageHeader, ImageHeaderError, Layout, METADATA_RECORD_BYTES, OobSlot, SessionRecord,
 };
 use load::{FlashLoadSettings, LoadedFlash, load_and_repair_flash_state};
 use metadata_copy::{METADATA_COPIES, MetadataCopy};
@@ -605,10 +605,9 @@ fn require_plausible_nvram(image_header: &ImageHeader, config: &Config) -> Resul
 /// number of copies that were repaired. An image of format version 1 is refused, whatever the mirror holds: an
 /// interrupted upgrade has not changed its file `superblock` yet.
 fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), ImageError> {
-    let most = IMAGE_HEADER_FIXED_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
-    let home = read_prefix(backing, ImageFile::ImageHeader, most);
+    let home = read_prefix(backing, ImageFile::ImageHeader, IMAGE_HEADER_BYTES_MAX);
     let home = home.map_err(io_error(backing, "read", ImageFile::ImageHeader))?;
-    let mirror = read_prefix(backing, ImageFile::Mirror, most).unwrap_or_default();
+    let mirror = read_prefix(backing, ImageFile::Mirror, IMAGE_HEADER_BYTES_MAX).unwrap_or_default();
     if ImageHeader::decode_as(1, &home).is_ok() {
         return Err(ImageError::UnsupportedVersion { image_version: 1, known_version: FORMAT_VERSION });
     }

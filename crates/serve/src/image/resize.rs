@@ -87,7 +87,8 @@ fn refuse_working_directory(directory: &Path) -> Result<(), ImageError> {
 /// the directories.
 pub(super) fn try_remove_remains_of_resizing(directory: &Path) {
     let remains = fs::canonicalize(directory).ok().and_then(|directory| {
-        let remains = hidden_sibling_path(&directory).ok()?;
+        let remains =
+            hidden_sibling_path(&directory).ok().filter(|remains| is_directory_and_no_link(remains))?;
         if has_image_files(&remains) {
             return Some((directory, remains));
         }
@@ -102,6 +103,12 @@ pub(super) fn try_remove_remains_of_resizing(directory: &Path) {
         // The image itself is whole and can be used.
         Err(error) => warn!("{}", error.message_about(&directory)),
     }
+}
+
+/// Whether a path names a directory itself, and not a symbolic link to one: somebody else could let a link name any
+/// directory of the user.
+fn is_directory_and_no_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
 /// Whether a directory contains at least one file with the name of an image file.
@@ -167,20 +174,23 @@ fn hidden_sibling_path(directory: &Path) -> Result<PathBuf, ImageError> {
 /// Removes what an interrupted resizing of the image in `directory` left behind: either an unfinished larger image, or
 /// the old image, whose contents the larger one already holds.
 fn remove_remains_of_resizing(directory: &Path, remains: &Path) -> Result<(), ImageError> {
-    if !remains.exists() {
+    if fs::symlink_metadata(remains).is_err() {
         return Ok(());
     }
+    let is_directory = is_directory_and_no_link(remains);
     let image_header = open_image_file_for_reading(remains, ImageFile::ImageHeader);
-    if let Ok(image_header) = &image_header {
+    if let Ok(image_header) = &image_header
+        && is_directory
+    {
         lock_unless_replaced(image_header, remains, ImageAccess::ReadWrite)?;
     }
     // A directory without a file of an image is somebody else's.
-    if has_image_files(remains) {
+    if is_directory && has_image_files(remains) {
         remove_replaced_image(directory, remains)?;
     } else {
         let _ = fs::remove_dir(remains);
     }
-    if remains.exists() {
+    if fs::symlink_metadata(remains).is_ok() {
         return Err(ImageError::InvalidSetting(format!(
             "the directory {}, in which `wearwell resize` makes the larger image, exists and cannot be removed, or has \
              files that are not those of an image: move it away. If an earlier resize was interrupted, run it again",

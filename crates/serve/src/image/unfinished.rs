@@ -10,13 +10,14 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use rustix::fs::SeekFrom;
+use rustix::io::Errno;
 
 use super::backing::{Backing, OpenImageFiles, read_prefix, require_permitted_file_size};
 use super::create::create_on;
 use super::error::ImageError;
 use super::image_file::ImageFile;
 use super::io_error;
-use super::layout::{IMAGE_HEADER_MAGIC, ImageHeader, Layout};
+use super::layout::{IMAGE_HEADER_BYTES_MAX, IMAGE_HEADER_MAGIC, ImageHeader, Layout};
 use super::unreadable_sectors::{UnreadableSectors, read_around_unreadable_sectors};
 
 /// An unfinished image: its files, with the header (file `superblock`) still in memory, so that the directory is no
@@ -82,7 +83,11 @@ impl UnfinishedImage {
     /// Copies the contents of the files `originals` to the files of this image; the header stays in memory.
     fn copy_contents(&mut self, originals: &OpenImageFiles) -> io::Result<()> {
         // A missing file is the null device, whose length is 0.
-        self.image_header = read_prefix(originals, ImageFile::ImageHeader, u64::MAX)?;
+        self.image_header =
+            vec![0; originals.len(ImageFile::ImageHeader)?.min(IMAGE_HEADER_BYTES_MAX) as usize];
+        let read = |bytes: &mut [u8], at| originals.read(ImageFile::ImageHeader, bytes, at);
+        let unreadable = read_around_unreadable_sectors(read, &mut self.image_header, 0)?;
+        self.record_unreadable_sectors(originals, ImageFile::ImageHeader, &unreadable);
         // The flash file is still empty while the mirror has its copy of the header: by this the directory is known as
         // no image.
         self.copy_file(originals, ImageFile::Mirror)?;
@@ -104,12 +109,17 @@ impl UnfinishedImage {
             return Ok(());
         }
         let unreadable = copy_sparse(original, copy, |bytes, at| original.read_exact_at(bytes, at))?;
-        self.unreadable_sectors.extend(unreadable.first().map(|&first_offset_bytes| UnreadableSectors {
+        self.record_unreadable_sectors(originals, file, &unreadable);
+        Ok(())
+    }
+
+    /// Records the sectors of a file that the disk could not read, which begin at the bytes `offsets`.
+    fn record_unreadable_sectors(&mut self, originals: &OpenImageFiles, file: ImageFile, offsets: &[u64]) {
+        self.unreadable_sectors.extend(offsets.first().map(|&first_offset_bytes| UnreadableSectors {
             path: originals.path_for_messages(file),
             first_offset_bytes,
-            count: unreadable.len() as u64,
+            count: offsets.len() as u64,
         }));
-        Ok(())
     }
 
     /// Returns the sectors that the disk could not read while the image was copied, by file.
@@ -164,8 +174,12 @@ fn copy_sparse(
     let (mut piece, mut unreadable) = (vec![0; COPY_PIECE_BYTES as usize], Vec::new());
     let mut at = 0;
     while at < len {
-        // An error means that no data follows. A file system without holes reports all of the file as data.
-        let Ok(begin) = rustix::fs::seek(original, SeekFrom::Data(at)) else { break };
+        // A file system without holes reports all of the file as data.
+        let begin = match rustix::fs::seek(original, SeekFrom::Data(at)) {
+            // No data follows.
+            Err(Errno::NXIO) => break,
+            begin => begin?,
+        };
         let end = rustix::fs::seek(original, SeekFrom::Hole(begin))?.min(len);
         for from in (begin..end).step_by(COPY_PIECE_BYTES as usize) {
             let part = &mut piece[..(end - from).min(COPY_PIECE_BYTES) as usize];

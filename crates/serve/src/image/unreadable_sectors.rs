@@ -9,13 +9,10 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 
 /// Size of the pieces into which a range is split after a refused read, bytes: the sector of most disks.
-const SECTOR_BYTES: usize = 512;
+pub(super) const SECTOR_BYTES: usize = 512;
 
 /// Byte with which a sector that cannot be read is filled. A record of such bytes is neither valid nor blank.
 pub(super) const DAMAGED_BYTE: u8 = 0xff;
-
-/// Number of the error `EIO`, with which the operating system reports that a disk cannot read or write.
-const EIO: i32 = 5;
 
 /// The sectors of one file of an image that the disk could not read while the file was copied.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,7 +38,7 @@ impl Display for UnreadableSectors {
 
 /// Whether a read failed because the disk cannot read this place of the file (`EIO`). Other places may be readable.
 pub(super) fn is_disk_error(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(EIO)
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
 /// Fills `bytes` by `read`, which reads a range of a file from a given byte on; `bytes` begins at byte `offset` of the

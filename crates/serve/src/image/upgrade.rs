@@ -16,8 +16,8 @@ use super::error::ImageError;
 use super::image_file::ImageFile;
 use super::journal::Journal;
 use super::layout::{
-    FORMAT_VERSION, IMAGE_HEADER_FIXED_BYTES, ImageHeader, ImageHeaderError, Layout, MAX_CONFIG_BYTES,
-    METADATA_RECORD_BYTES, OobRecord, SessionRecord,
+    FORMAT_VERSION, IMAGE_HEADER_BYTES_MAX, ImageHeader, ImageHeaderError, Layout, METADATA_RECORD_BYTES,
+    OobRecord, SessionRecord,
 };
 use super::metadata_copy::MetadataCopy;
 use super::{Image, ImageOpenOptions, close, io_error, version1};
@@ -82,8 +82,8 @@ fn convert_to_version_2(backing: &mut impl Backing) -> Result<ImageHeader, Image
 /// Reads the header of an image, which must have format version 1.
 fn read_image_header(backing: &impl Backing) -> Result<ImageHeader, ImageError> {
     let file = ImageFile::ImageHeader;
-    let most = IMAGE_HEADER_FIXED_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
-    let bytes = read_prefix(backing, file, most).map_err(io_error(backing, "read", file))?;
+    let bytes =
+        read_prefix(backing, file, IMAGE_HEADER_BYTES_MAX).map_err(io_error(backing, "read", file))?;
     ImageHeader::decode_as(1, &bytes).map_err(|wrong| match wrong {
         ImageHeaderError::Version(FORMAT_VERSION) => ImageError::InvalidSetting(format!(
             "the image has format version {FORMAT_VERSION} already, and needs no upgrade: use it as it is"

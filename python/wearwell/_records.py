@@ -151,6 +151,10 @@ class DeviceConfig(Section):
     share is reached. Absent: the device keeps its size, but the preset `auto` uses 1."""
     logical_pages: int | None
     """Number of exported pages; if set, `over_provisioning` is not used."""
+    metadata_striping: bool
+    """Whether successive pages of metadata (translation pages, page validity, a log of remaps) cycle through
+    the planes as those of data do. Otherwise each kind of metadata fills a block before it goes to another
+    plane."""
     over_provisioning: float | None
     """Spare space of the flash as a share; `over_provisioning_of` sets whether of the logical or of the
     physical pages."""

@@ -78,6 +78,7 @@ impl DeviceConfig {
             // Redundant: the resulting geometry is set.
             fit: None,
             striping: self.striping,
+            metadata_striping: self.metadata_striping,
             reserve_blocks: Some(resolved.reserve_blocks_per_plane),
         }
     }

@@ -138,6 +138,14 @@ fn uses_mapping_section(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     matches!(chosen.parts.mapping, MappingPart::Cached(_)) && is_described
 }
 
+/// Returns whether the design writes pages of metadata: of a map, of page validity, or of a log of remaps.
+fn has_metadata_on_flash(parts: &Parts) -> bool {
+    let reverse_map = parts.content.sharing.map(|sharing| sharing.reverse_map);
+    parts.mapping != MappingPart::Flat
+        || parts.validity != ValidityStoreKind::Ram
+        || matches!(reverse_map, Some(ReverseMapKind::FlashLog { .. }))
+}
+
 /// Returns whether the design takes page validity and recovery of its map on flash from the sections `[validity]` and
 /// `[recovery]`. A mixture of parts on any other design takes them from `[parts]`.
 fn uses_validity_and_recovery_sections(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
@@ -425,6 +433,11 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         "recovery.spare_read_us",
         |config, _| config.recovery.has_power_loss(),
         "the run loses power: recovery.after_run or recovery.after_requests is set",
+    ),
+    rule_for_key_or_section(
+        "device.metadata_striping",
+        |_, chosen| has_metadata_on_flash(&chosen.parts),
+        "the design has metadata on flash: a map, page validity, or a log of remaps",
     ),
     rule_for_key_or_section("gc.metadata", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
     rule_for_key_or_section("gc.metadata_share", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),

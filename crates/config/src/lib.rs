@@ -154,6 +154,9 @@ pub struct DeviceConfig {
     /// The order in which successive writes cycle through channels, dies and planes. Absent: `plane-first` with
     /// multi-plane programs, because these need pages on two planes of a die, else `channel-first`.
     pub striping: Option<StripingName>,
+    /// Whether successive pages of metadata (translation pages, page validity, a log of remaps) cycle through the planes
+    /// as those of data do. Otherwise each kind of metadata fills a block before it goes to another plane.
+    pub metadata_striping: bool,
     /// Share of the exported pages that the workload touches, in (0, 1]: the device is resized so that this share is
     /// reached. Absent: the device keeps its size, but the preset `auto` uses 1.
     pub fit: Option<f64>,

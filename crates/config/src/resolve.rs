@@ -302,6 +302,7 @@ impl Config {
             background_gc_below_free_blocks: (pool_blocks * background) as u32,
             tie_break: self.gc.ties.into(),
             metadata_gc: MetadataGcRule::default(),
+            stripes_metadata: self.device.metadata_striping,
             wear: WearOptions {
                 levels_wear_dynamically: self.wear.dynamic,
                 static_gap_erases: self.wear.static_gap,

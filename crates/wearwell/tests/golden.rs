@@ -157,6 +157,13 @@ const EXPECTED: &[Row] = &[
     ("mixture nvram flat+log recycle+share+delta", [822, 6, 0, 0, 35, 0, 0, 16], [1233, 6, 0, 0, 2688, 0, 0, 132], [20, 0]),
     ("mixture nvram flat+log recycle+share+compress", [106, 0, 0, 0, 658, 0, 0, 4], [2493, 0, 0, 0, 5107, 0, 0, 0], [13, 0]),
     ("mixture nvram flat+gecko delta+compress", [119, 819, 0, 0, 3192, 0, 0, 13], [3489, 1005, 0, 0, 1312, 0, 0, 90], [224, 0]),
+    ("mixture of the design wearwell striped", [114, 0, 0, 2229, 643, 0, 0, 3], [2444, 0, 0, 9007, 5123, 0, 0, 5], [153, 0]),
+    ("dftl 4 entries striped", [3810, 2610, 0, 3268, 0, 0, 0, 0], [1635, 2610, 0, 10091, 0, 0, 0, 0], [570, 0]),
+    ("lazyftl 10 entries striped", [3825, 3173, 0, 1120, 0, 0, 3869, 0], [1652, 3173, 0, 3640, 0, 0, 3865, 0], [713, 0]),
+    ("u-ftl striped", [3815, 2494, 0, 2525, 0, 0, 0, 3412], [1646, 2515, 0, 5048, 0, 0, 0, 3731], [731, 0]),
+    ("geckoftl striped", [3820, 2197, 0, 2687, 0, 0, 707, 308], [1656, 2207, 0, 5218, 0, 0, 705, 648], [572, 0]),
+    ("delta journal striped", [3689, 2707, 0, 2857, 167, 0, 0, 0], [1638, 2708, 0, 9644, 341, 0, 0, 0], [553, 0]),
+    ("remap flash log striped", [3204, 1983, 0, 0, 0, 794, 0, 0], [1728, 1983, 0, 0, 2448, 1631, 0, 0], [338, 0]),
 ];
 
 /// Executes 5,000 host operations on the world (tiny device) `slc` without a write buffer. Returns the row of the

@@ -19,6 +19,7 @@ mod head_tail_cases;
 mod layers;
 mod lifetime;
 mod metadata_recovery;
+mod metadata_striping;
 mod nand_contract;
 mod notes_cases;
 mod oracle;

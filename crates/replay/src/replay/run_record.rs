@@ -436,6 +436,7 @@ impl Run<'_> {
         notes.extend(self.note_of_unwritten_pages());
         notes.extend(self.note_of_recovery_time());
         notes.extend(self.note_of_postponed_collections());
+        notes.extend(self.note_of_unstriped_metadata());
         if self.plan.config.timing.timing_mode() == TimingMode::Timeline {
             notes.push(
                 "timelines book operations in their order and fill no gap: under load, rates, utilisation and latencies \
@@ -510,6 +511,24 @@ impl Run<'_> {
                 "flash work of {:.3} s was queued when the last request was answered: many more such requests would be \
                  answered at no more than {rate:.0} a second",
                 left_ns as f64 / 1e9,
+            )
+        })
+    }
+
+    /// Returns a note if the plane that receives the metadata of one kind gets more programs than its share, so that it
+    /// limits what the drive can do. A firmware that stripes its metadata has no such limit.
+    fn note_of_unstriped_metadata(&self) -> Option<String> {
+        let (ftl, pools) = (self.device.ftl(), self.device.ftl().store().allocation_pools());
+        let of_metadata = [Cause::Translation, Cause::Validity, Cause::RemapLog];
+        let programs: u64 = of_metadata.iter().map(|&cause| ftl.stats().programs[cause as usize]).sum();
+        let exceeds_share = programs * u64::from(pools) > ftl.stats().total_programs();
+        let is_noted =
+            self.timing.is_some() && pools > 1 && exceeds_share && !self.plan.config.device.metadata_striping;
+        is_noted.then(|| {
+            format!(
+                "metadata of one kind is written to one of {pools} planes or superblocks at a time, and takes {:.1} % of \
+                 the programs: this limits rate and latency (device.metadata_striping=true spreads it over all)",
+                100.0 * programs as f64 / ftl.stats().total_programs() as f64
             )
         })
     }

@@ -205,8 +205,8 @@ impl Ftl {
     /// this room already.
     #[inline]
     fn ensure_room_for_metadata_pages(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
-        let fits = (of_map == 0 || self.store.fits_in_single_open_block(Stream::Translation, of_map))
-            && self.store.fits_in_single_open_block(Stream::Validity, of_validity);
+        let fits = (of_map == 0 || self.store.needs_no_open_block(Stream::Translation, of_map))
+            && self.store.needs_no_open_block(Stream::Validity, of_validity);
         if fits { Ok(()) } else { self.make_room_for_map_and_validity(of_map, of_validity) }
     }
 

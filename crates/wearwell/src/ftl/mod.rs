@@ -129,10 +129,13 @@ impl Ftl {
     /// Creates a formatted device on a medium; see [`Self::new`].
     fn on_medium(nand: AnyNand, logical_pages: u32, parts: &Parts) -> Result<Self> {
         let order = parts.gc.wear.free_block_order();
-        let store = match parts.recovery_block_scan {
+        let mut store = match parts.recovery_block_scan {
             RecoveryBlockScan::OobScan | RecoveryBlockScan::FirstPages => FlashPageStore::new(nand, order),
             RecoveryBlockScan::HeadTail => FlashPageStore::with_head_and_tail_pages(nand, order)?,
         };
+        if parts.gc.stripes_metadata {
+            store.stripe_metadata();
+        }
         parts.require_compatible()?;
         let mapping = Self::new_mapping(&store, logical_pages, parts)?;
         let spare_bytes = store.geometry().spare_bytes;

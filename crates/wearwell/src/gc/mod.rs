@@ -40,6 +40,9 @@ pub struct GcOptions {
     pub tie_break: GreedyTieBreak,
     /// Rule by which GC collects blocks of metadata (translation pages, page validity).
     pub metadata_gc: MetadataGcRule,
+    /// Whether successive pages of a stream of metadata visit the pools (sets of planes) in turn, as those of data do.
+    /// Otherwise the stream fills a block of one pool, and then one of the pool with the most free blocks.
+    pub stripes_metadata: bool,
     /// Options of wear leveling.
     pub wear: WearOptions,
     /// Seed of the random generator for victim policies with random choices.
@@ -55,6 +58,7 @@ impl Default for GcOptions {
             background_gc_below_free_blocks: 0,
             tie_break: GreedyTieBreak::default(),
             metadata_gc: MetadataGcRule::default(),
+            stripes_metadata: false,
             wear: WearOptions::default(),
             seed: 1,
         }

@@ -192,7 +192,7 @@ impl Journal {
         let written = self.buffered_records.len().min(self.records_per_page());
         let slot = self.page_slot_of(self.next_page_serial);
         let page = self.encode_journal_page(&self.buffered_records[..written]);
-        let pool = io.preferred_append_pool(Stream::Translation);
+        let pool = io.take_append_pool(Stream::Translation);
         let (content, id) = (Content::Bytes(&page), first_id + slot as u32);
         let place = io.append_page(
             Stream::Translation,

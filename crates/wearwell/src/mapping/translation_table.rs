@@ -390,7 +390,7 @@ impl TranslationTable {
 
 /// Appends metadata page `id` of the map (a translation page or directory node) to flash and returns its PPN.
 fn append_metadata_page(io: &mut FlashPageStore, id: u32, page: &[u8], cause: Cause) -> Result<Ppn> {
-    let pool = io.preferred_append_pool(Stream::Translation);
+    let pool = io.take_append_pool(Stream::Translation);
     io.append_page(Stream::Translation, pool, id, Content::Bytes(page), Fingerprint::default(), cause)
 }
 

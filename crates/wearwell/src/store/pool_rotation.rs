@@ -81,6 +81,9 @@ pub(super) struct PoolRotation {
     /// pool with retired blocks gets fewer pages. It grows by the pool's number of lost blocks at each turn; at a
     /// skipped turn it falls by the pool's initial number of blocks.
     skip_counter_by_stream_and_pool: Vec<u32>,
+    /// Whether the pages of a stream of metadata visit the pools in turn, as those of data do. Otherwise the stream
+    /// fills a block of one pool before it goes to another.
+    stripes_metadata: bool,
     /// Whether any pool (set of planes) has lost a block to retirement; if not, one addition finds the pool of the next
     /// page.
     has_retired_block: bool,
@@ -97,8 +100,20 @@ impl PoolRotation {
             next_pools: [0; Stream::STREAM_COUNT],
             retired_blocks_by_pool: vec![0; allocation_pools as usize],
             skip_counter_by_stream_and_pool: vec![0; Stream::STREAM_COUNT * allocation_pools as usize],
+            stripes_metadata: false,
             has_retired_block: false,
         }
+    }
+
+    /// Makes the pages of each stream of metadata visit the pools in turn from now on.
+    pub(super) fn stripe_metadata(&mut self) {
+        self.stripes_metadata = true;
+    }
+
+    /// Whether the pages of each stream of metadata visit the pools in turn.
+    #[inline]
+    pub(super) fn stripes_metadata(&self) -> bool {
+        self.stripes_metadata
     }
 
     /// Restarts the rotation: every write stream continues with the first pool (set of planes), and no block counts as
@@ -149,6 +164,14 @@ impl PoolRotation {
     #[inline]
     pub(super) fn set_next_pool(&mut self, stream: Stream, pool: u32) {
         self.next_pools[stream as usize] = pool;
+    }
+
+    /// Returns all pools (sets of planes), in the order of striping, from the one for the write stream's next page on.
+    pub(super) fn pools_from_next(&self, stream: Stream) -> impl Iterator<Item = u32> {
+        let first = self.next_pool(stream);
+        std::iter::successors(Some(first), move |&pool| {
+            Some(self.pool_after(pool)).filter(|&next| next != first)
+        })
     }
 
     /// Returns the pool (set of planes) that follows `pool` in the order of striping, whether or not its turn is

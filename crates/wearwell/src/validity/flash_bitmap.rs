@@ -286,7 +286,7 @@ impl FlashBitmap {
             let place = self.bit_position(oldest);
             set_bit(&mut self.page_buffer, place.bit_index_in_page);
         }
-        let pool = io.preferred_append_pool(Stream::Validity);
+        let pool = io.take_append_pool(Stream::Validity);
         let content = Content::Bytes(&self.page_buffer);
         let place =
             io.append_page(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity)?;

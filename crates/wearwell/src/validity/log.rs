@@ -593,7 +593,7 @@ impl ValidityLog {
             let entry = self.buffered_entries.get(slot as usize).filter(|entry| self.is_entry_current(entry));
             entry.copied().unwrap_or(ValidityLogEntry::BLANK).write_to(&mut self.page_buffer, slot);
         }
-        let (pool, content) = (io.preferred_append_pool(Stream::Validity), Content::Bytes(&self.page_buffer));
+        let (pool, content) = (io.take_append_pool(Stream::Validity), Content::Bytes(&self.page_buffer));
         let number = self.next_page_number();
         let place =
             io.append_page(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;

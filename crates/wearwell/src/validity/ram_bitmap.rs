@@ -103,7 +103,7 @@ impl RamBitmap {
         io.flash_ops.record_metadata_reason(MetadataWriteReason::WriteBack);
         for id in 0..Self::saved_copy_page_count(io.geometry()) {
             self.valid_pages.copy_bitmap_to(id as usize * page_bytes, &mut page);
-            let (pool, content) = (io.preferred_append_pool(Stream::Validity), Content::Bytes(&page));
+            let (pool, content) = (io.take_append_pool(Stream::Validity), Content::Bytes(&page));
             match io.append_page(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity)
             {
                 Ok(place) => places.push(place),

@@ -118,6 +118,11 @@ fn with_wear_leveling(parts: Parts, wear: WearOptions) -> Parts {
     Parts { gc: GcOptions { wear, ..parts.gc }, ..parts }
 }
 
+/// Changes a design so that its streams of metadata visit all pools (sets of planes) in turn.
+fn with_striped_metadata(parts: Parts) -> Parts {
+    Parts { gc: GcOptions { stripes_metadata: true, ..parts.gc }, ..parts }
+}
+
 /// Dynamic wear leveling, and static wear leveling at a gap of four erases, with erase counts read from a table.
 const STATIC_LEVELING_BY_TABLE: WearOptions = WearOptions {
     levels_wear_dynamically: true,
@@ -620,6 +625,15 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("mixture of the design wearwell with full tables", wearwell_design_with_tiny_table_ram_limit()),
     ])
     .chain(mixtures_of_flat_maps_in_nvram)
+    .chain([
+        ("mixture of the design wearwell striped", with_striped_metadata(small_wearwell_design())),
+        ("dftl 4 entries striped", with_striped_metadata(demand_paged_design(4))),
+        ("lazyftl 10 entries striped", with_striped_metadata(lazyftl(GcOptions::default(), 10))),
+        ("u-ftl striped", with_striped_metadata(uftl(GcOptions::default(), uftl_options(10, 1)))),
+        ("geckoftl striped", with_striped_metadata(geckoftl_design(4, 2, 1, MergeMode::MultiWay))),
+        ("delta journal striped", with_striped_metadata(journalled_delta_design(6, 2))),
+        ("remap flash log striped", with_striped_metadata(remap_design(FLASH_LOG, Dense, Some(40)))),
+    ])
     .map(|(name, parts)| DesignUnderTest { name, parts })
     .filter(|design| is_selected(design.name))
     .collect()

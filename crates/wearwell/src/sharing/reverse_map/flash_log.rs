@@ -231,7 +231,7 @@ impl FlashLog {
     fn flush_nvram_buffer(&mut self, io: &mut FlashPageStore) -> Result<()> {
         self.copy_nvram_to_page_buffer(io);
         io.flash_ops.record_metadata_reason(MetadataWriteReason::ReverseMapLogFull);
-        let pool = io.preferred_append_pool(Stream::RemapLog);
+        let pool = io.take_append_pool(Stream::RemapLog);
         let (id, content) = (self.next_page_number(), Content::Bytes(&self.page_buffer));
         let place =
             io.append_page(Stream::RemapLog, pool, id, content, Fingerprint::default(), Cause::RemapLog)?;

@@ -123,7 +123,7 @@ impl RunWriter {
         self.page_draft.zero_unused_bytes(layout);
         let (keys, last) = if is_last_entry_page { self.write_directory(layout) } else { (0, false) };
         self.page_draft.write_header(self.unfinished_run.page_ppns.len() as u32, last);
-        let pool = io.preferred_append_pool(Stream::Validity);
+        let pool = io.take_append_pool(Stream::Validity);
         let content = Content::Bytes(&self.page_draft.bytes);
         let number = self.unfinished_run.run_number;
         let place =

@@ -639,6 +639,19 @@ fn an_image_without_the_first_record_of_the_second_journal_area_is_refused() {
     assert!(sentence.contains("because later records exist, but it is missing in both"), "{sentence}");
 }
 
+/// Regression: a repair counted a damaged copy as repaired although the disk had refused to write it.
+#[test]
+fn a_repair_counts_no_copy_that_the_disk_refuses_to_write() {
+    let ImageAfterWork { mut files, layout, .. } =
+        image_after_session("page-map", PROCESS_DURABILITY, SessionEnd::Closed);
+    let at = layout.oob_record_offset(Ppn(0));
+    files.bytes_mut(ImageFile::Flash)[at as usize + 10] ^= 1;
+    for (refused_place, repaired) in [(None, 1), (Some((ImageFile::Flash, at..at + SECTOR)), 0)] {
+        let (report, _) = repair_backing(MemoryFiles { refused_place, ..files.clone() }).expect("an image");
+        assert_eq!(report.repaired_metadata_copies, repaired);
+    }
+}
+
 /// Regression: a crash of the server machine left the mirror without the last records of the journal, and the disk
 /// could not read a sector with one of them. The search for later records gave up at this sector, so that the image was
 /// opened without any of these records: trims that had been flushed were undone.

@@ -282,7 +282,7 @@ impl<B: Backing> MetadataWriter<'_, B> {
             (ImageFile::Journal, self.layout.journal_file_bytes()),
         ];
         for (file, len) in regions {
-            // All regions are whole multiples of `READ_PIECE_BYTES`.
+            // All regions are whole multiples of `METADATA_PIECE_BYTES`.
             for at in (0..len).step_by(METADATA_PIECE_BYTES) {
                 self.write_both_copies(file, &[0; METADATA_PIECE_BYTES], at)?;
             }

@@ -495,8 +495,8 @@ fn read_and_repair_area(
         let bytes = record.encode(layout, at);
         for (side, copy) in METADATA_COPIES.into_iter().zip(&copies) {
             if copy.as_ref() != Some(&record) {
-                side.repair_metadata(backing, layout, ImageFile::Journal, &bytes, at);
-                area.repaired_records += 1;
+                area.repaired_records +=
+                    side.repair_metadata(backing, layout, ImageFile::Journal, &bytes, at);
             }
         }
         area.used_bytes += bytes.len() as u64;

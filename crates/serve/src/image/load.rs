@@ -292,8 +292,8 @@ impl<B: Backing> FlashLoader<'_, B> {
         for (side, copy) in METADATA_COPIES.into_iter().zip(copies) {
             if *copy != bytes {
                 let at = index * DEVICE_STATE_SECTOR_BYTES as u64;
-                side.repair_metadata(self.backing, self.layout, ImageFile::Nvram, &bytes, at);
-                self.loaded.repaired_metadata_copies += 1;
+                self.loaded.repaired_metadata_copies +=
+                    side.repair_metadata(self.backing, self.layout, ImageFile::Nvram, &bytes, at);
             }
         }
         newest
@@ -422,14 +422,13 @@ impl<B: Backing> FlashLoader<'_, B> {
         };
         for ((side, copy), slot) in METADATA_COPIES.into_iter().zip(copies).zip(&slots) {
             if *copy != bytes && (chosen.is_some() || is_wrong(slot)) {
-                side.repair_metadata(
+                self.loaded.repaired_metadata_copies += side.repair_metadata(
                     self.backing,
                     self.layout,
                     ImageFile::Flash,
                     &bytes,
                     self.layout.oob_record_offset(ppn),
                 );
-                self.loaded.repaired_metadata_copies += 1;
                 self.pages_with_repaired_record.insert(ppn);
             }
         }

@@ -48,8 +48,8 @@ impl MetadataCopy {
         backing.read(file, bytes, offset).is_ok()
     }
 
-    /// Overwrites this copy of the metadata with `bytes`, the content of the other copy. If the write is refused, the
-    /// next opening of the image repeats it.
+    /// Overwrites this copy of the metadata with `bytes`, the content of the other copy. Returns the number of copies
+    /// repaired, 1 or 0: if the write is refused, the next opening of the image repeats it.
     pub(super) fn repair_metadata(
         self,
         backing: &mut impl Backing,
@@ -57,9 +57,9 @@ impl MetadataCopy {
         file: ImageFile,
         bytes: &[u8],
         offset: u64,
-    ) {
+    ) -> u64 {
         let (file, offset) = self.location_of(layout, file, offset);
-        let _ = backing.write(file, bytes, offset);
+        backing.write(file, bytes, offset).is_ok().into()
     }
 }
 
@@ -153,8 +153,7 @@ pub(super) fn repair_differing_copies(
         let mut copy = vec![0; whole.len()];
         for side in METADATA_COPIES {
             if !side.read_metadata(backing, layout, ImageFile::Flash, &mut copy, offset) || copy != whole {
-                side.repair_metadata(backing, layout, ImageFile::Flash, whole, offset);
-                repaired_copies += 1;
+                repaired_copies += side.repair_metadata(backing, layout, ImageFile::Flash, whole, offset);
             }
         }
     }

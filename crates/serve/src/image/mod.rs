@@ -630,8 +630,7 @@ fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), I
     let mut repaired = 0;
     for (side, found) in METADATA_COPIES.into_iter().zip(found) {
         if found.as_ref() != Ok(&image_header) {
-            side.repair_metadata(backing, &layout, ImageFile::ImageHeader, &bytes, 0);
-            repaired += 1;
+            repaired += side.repair_metadata(backing, &layout, ImageFile::ImageHeader, &bytes, 0);
         }
     }
     Ok((image_header, repaired))
@@ -732,8 +731,7 @@ fn read_and_repair_session(
     let mut repaired = 0;
     for (side, found) in METADATA_COPIES.into_iter().zip(found) {
         if found != Some(session) {
-            side.repair_metadata(backing, layout, file, &session.encode(layout.checksum_salt), 0);
-            repaired += 1;
+            repaired += side.repair_metadata(backing, layout, file, &session.encode(layout.checksum_salt), 0);
         }
     }
     if repaired > 0 {

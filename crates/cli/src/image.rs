@@ -109,7 +109,7 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
     let _ = writeln!(
         text,
         "{place}: repaired metadata records: {}; flash pages read: {}; lost logical pages: {}",
-        report.repaired_metadata_copies,
+        report.metadata_repairs.rewritten_copies,
         report.verified_pages,
         report.lost_pages.len()
     );

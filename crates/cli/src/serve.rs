@@ -11,7 +11,7 @@ use tracing::{error, error_span, info, warn};
 use wearwell_replay::html_report;
 use wearwell_serve::dashboard::DashboardAndReportAssets;
 use wearwell_serve::image::{
-    self, CopyOnWrite, Image, ImageAccess, ImageError, ImageFile, OpenImageFiles, OpenReport,
+    self, CopyOnWrite, Image, ImageAccess, ImageError, ImageFile, MetadataRepairs, OpenImageFiles, OpenReport,
 };
 use wearwell_serve::{
     AllowedClients, BoundListener, DeviceError, FlashDevice, ListenAddress, NamedDevice, ServeError, Server,
@@ -426,7 +426,7 @@ fn opening_report(directory: &Path, image: &Image, is_read_only: bool) -> String
         was_shut_down_uncleanly: was_unclean,
         may_have_lost_last_writes,
         torn_pages,
-        repaired_metadata_copies: repaired,
+        metadata_repairs: MetadataRepairs { rewritten_copies: repaired, refused_copies: refused },
         unsafe_shutdowns,
         ..
     } = image.report;
@@ -446,11 +446,20 @@ fn opening_report(directory: &Path, image: &Image, is_read_only: bool) -> String
     };
     // After an unclean session the mirror may lag without damage.
     let done = if is_read_only { "read" } else { "repaired" };
-    let repairs = if was_unclean || repaired == 0 {
-        String::new()
-    } else {
-        format!("; damaged metadata records that were {done} from their second copies: {repaired}")
-    };
+    let mut repairs = String::new();
+    if !was_unclean && repaired > 0 {
+        let _ = write!(
+            repairs,
+            "; damaged metadata records that were {done} from their second copies: {repaired}"
+        );
+    }
+    if refused > 0 {
+        let _ = write!(
+            repairs,
+            "; metadata records that keep only one intact copy, because the operating system refused to write the \
+             other: {refused}"
+        );
+    }
     let service = if is_read_only {
         "served for reading".to_owned()
     } else {

@@ -8,8 +8,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use wearwell_serve::image::UnreadableSectors;
 
 use crate::args::TopArgs;
+use crate::output::print;
 use crate::{Failure, Outcome};
 
 /// Executes the command `top`: shows statistics of a served device at intervals.
@@ -39,17 +41,25 @@ pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
     }
 }
 
-/// Executes the command `snapshot`: makes the server copy an image to a directory.
+/// Executes the command `snapshot`: makes the server copy an image to a directory; exit status 3 if sectors are damaged
+/// in the copy, because the disk could not read them.
 pub(crate) fn snapshot(control: &Path, export: Option<String>, directory: &Path) -> Result<Outcome, Failure> {
     let mut device = ControlConnection::connect(control, export)?;
     // The working directory of the server may be another.
     let directory = std::path::absolute(directory).map_err(|error| Failure::of_run(&error))?;
     let command = serde_json::json!({ "command": "snapshot", "directory": directory });
     let reply = device.send_command(command)?;
-    match reply["error"].as_str() {
-        Some(error) => Err(Failure::of_run(&std::io::Error::other(error.to_owned()))),
-        None => Ok(Outcome::Done),
+    if let Some(error) = reply["error"].as_str() {
+        return Err(Failure::of_run(&std::io::Error::other(error.to_owned())));
     }
+    // A server of an earlier version does not name them.
+    let unreadable: Vec<UnreadableSectors> =
+        serde_json::from_value(reply["unreadable_sectors"].clone()).unwrap_or_default();
+    for sectors in &unreadable {
+        let directory = directory.display();
+        print(&format!("{directory}: {sectors}; repair it with `wearwell repair {directory} --in-place`\n"))?;
+    }
+    if unreadable.is_empty() { Ok(Outcome::Done) } else { Ok(Outcome::Partial) }
 }
 
 /// Returns the number of columns and rows of the terminal.

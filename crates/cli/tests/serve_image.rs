@@ -611,7 +611,7 @@ fn an_image_whose_device_needs_too_much_memory_is_refused_with_a_sentence() {
             command.args(["create", "image", "--size", "8TiB", "--design", design]).output().unwrap();
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{design}: {said}");
-        assert!(said.contains("MiB of memory") && said.contains("choose a smaller size"), "{design}: {said}");
+        assert!(said.contains("MiB of memory") && said.contains("with a smaller size"), "{design}: {said}");
         assert!(!folder.path().join("image").exists(), "{design}");
     }
 }

@@ -20,7 +20,7 @@ use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_trace::Op;
 
 use crate::device_error::{DeviceError, FileIoError};
-use crate::image::advice_for_io_error;
+use crate::image::{UnreadableSectors, advice_for_io_error};
 use crate::live_device::LiveDevice;
 use crate::medium::Medium;
 use crate::operation_recorder::{OperationDetails, OperationRecorder};
@@ -386,12 +386,13 @@ impl FlashDevice {
 
     /// Copies the image that is served, in its present state, to a new directory. The copy holds everything that was
     /// acknowledged, and is an image that was closed cleanly. Meanwhile the server executes no request. This takes a
-    /// moment if the file system can share blocks between files, and otherwise as long as the copy takes.
+    /// moment if the file system can share blocks between files, and otherwise as long as the copy takes. Returns the
+    /// sectors that are damaged in the copy, because the disk could not read them.
     ///
     /// # Errors
     /// [`DeviceError::Invalid`]: the image is served read-only. [`DeviceError::Failed`]: the operating system refuses,
     /// the directory exists, or the device is in memory.
-    pub fn snapshot(&mut self, directory: &Path) -> Result<(), DeviceError> {
+    pub fn snapshot(&mut self, directory: &Path) -> Result<Vec<UnreadableSectors>, DeviceError> {
         if self.is_read_only {
             return Err(DeviceError::Invalid(
                 "an image that is served read-only needs no snapshot, because its files do not change: copy its \

@@ -8,6 +8,7 @@ use std::path::Path;
 use wearwell::nand::{Nand, NandError, PowerCutNand, SimNand};
 
 use crate::device_error::FileIoError;
+use crate::image::UnreadableSectors;
 
 /// Flash medium that a server can use. A medium may defer operations until [`Medium::write_operations_to_files`] is
 /// called. The engine does not notice this.
@@ -25,11 +26,12 @@ pub trait Medium: Nand + Any + Debug + Send {
     /// until they are programmed again.
     fn set_hole_punching(&mut self, _: bool) {}
 
-    /// Copies the medium in its present state to a new directory, as an image that was closed cleanly.
+    /// Copies the medium in its present state to a new directory, as an image that was closed cleanly. Returns the
+    /// sectors that are damaged in the copy, because the disk could not read them.
     ///
     /// # Errors
     /// Errors of the operating system; a medium that is no image.
-    fn copy_image_to(&mut self, _directory: &Path) -> io::Result<()> {
+    fn copy_image_to(&mut self, _directory: &Path) -> io::Result<Vec<UnreadableSectors>> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "the device is in memory and has no files; to take snapshots, serve an image instead",

@@ -501,7 +501,7 @@ fn missing_metadata_of_an_image_is_restored_from_its_copy() {
             assert!(report.was_closed_cleanly && report.repairable_metadata_copies > 0, "{file:?}");
             let mut image = Image::open(&path, PROCESS_DURABILITY).expect("there is a copy");
             assert!(
-                !image.report.was_shut_down_uncleanly && image.report.repaired_metadata_copies > 0,
+                !image.report.was_shut_down_uncleanly && image.report.metadata_repairs.rewritten_copies > 0,
                 "{file:?}"
             );
             assert_eq!(oracle.judge(&mut image.device), [], "{file:?}");

@@ -190,14 +190,14 @@ fn an_image_repair_restores_metadata_and_lists_lost_pages() {
     let report = repair(&written.image, Some(&to)).expect("there is a copy of it");
     let lost: Vec<u64> = report.lost_pages.iter().map(|(lpn, _)| u64::from(lpn.0)).collect();
     assert!(
-        report.repaired_metadata_copies > 0 && report.verified_pages > 50 && lost.contains(&page),
+        report.metadata_repairs.rewritten_copies > 0 && report.verified_pages > 50 && lost.contains(&page),
         "{report:?}"
     );
     assert!(!written.image.join("nvram").exists(), "the original is as it was");
     let audited = audit(&to).expect("an image");
     assert_eq!((audited.verdict, audited.repairable_metadata_copies), (AuditVerdict::Corrupt, 0));
     let again = repair(&to, None).expect("it is whole");
-    assert_eq!((again.repaired_metadata_copies, &again.lost_pages), (0, &report.lost_pages));
+    assert_eq!((again.metadata_repairs.rewritten_copies, &again.lost_pages), (0, &report.lost_pages));
     // A copy says what it would lose, or leaves it out.
     let refused = copy(&to, &written.path("copy"), &ImageCopyOptions::default(), &mut |_, _| {})
         .expect_err("a page is lost");
@@ -653,7 +653,11 @@ fn an_image_is_clean_after_the_repair_of_damage_that_loses_no_logical_page() {
         let after = audit(&written.image).expect("an image");
         assert_eq!((after.verdict, after.findings), (AuditVerdict::Clean, vec![]), "{design}");
         let again = repair(&written.image, None).expect("it is whole");
-        assert_eq!((again.repaired_metadata_copies, again.pages_marked_lost), (0, vec![]), "{design}");
+        assert_eq!(
+            (again.metadata_repairs.rewritten_copies, again.pages_marked_lost),
+            (0, vec![]),
+            "{design}"
+        );
         // No mechanism takes a marked page for its former content.
         let mut device = device(&written.image);
         assert!(contents(&mut device) == written.bytes, "{design}");

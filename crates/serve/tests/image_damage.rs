@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use image_support::{
     DESIGNS, HOST_DURABILITY, MemoryFiles, Op, Oracle, PROCESS_DURABILITY, RandomHostOperations, SECTOR,
     Violation, execute_deferred_writes, files_of, medium_of, medium_of_mut, perform, specification,
+    with_settings,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -16,8 +17,8 @@ use wearwell::address::{BlockId, Ppn};
 use wearwell_serve::image::journal::JournalRecord;
 use wearwell_serve::image::layout::{ImageHeader, Layout, METADATA_RECORD_BYTES, OobRecord, OobSlot};
 use wearwell_serve::image::{
-    AuditVerdict, Backing as _, CopyOnWrite, Image, ImageFile, ImageOpenOptions, audit_backing, close,
-    create_on, repair_backing,
+    AuditVerdict, Backing as _, CopyOnWrite, Image, ImageFile, ImageOpenOptions, MetadataRepairs,
+    audit_backing, close, create_on, repair_backing,
 };
 
 use crate::image_support;
@@ -543,7 +544,7 @@ fn an_audit_counts_one_damaged_copy_of_spare_areas_and_metadata_pages_and_a_repa
                 found_copies += 1;
                 assert_eq!(seen, (AuditVerdict::Unclean, 1), "{design}: byte {at} of {file:?}");
                 let (report, repaired) = repair_backing(files).expect("there is another copy");
-                assert_eq!(report.repaired_metadata_copies, 1, "{design}: byte {at} of {file:?}");
+                assert_eq!(report.metadata_repairs.rewritten_copies, 1, "{design}: byte {at} of {file:?}");
                 assert_eq!(
                     repaired.bytes(file)[at as usize],
                     image_after_work.files.bytes(file)[at as usize]
@@ -639,16 +640,39 @@ fn an_image_without_the_first_record_of_the_second_journal_area_is_refused() {
     assert!(sentence.contains("because later records exist, but it is missing in both"), "{sentence}");
 }
 
-/// Regression: a repair counted a damaged copy as repaired although the disk had refused to write it.
+/// Regression: the header of an image, a file of a few KiB that anybody can write, made an audit take gigabytes of
+/// memory: it described a device of hundreds of gigabytes, of which the other files held nothing.
 #[test]
-fn a_repair_counts_no_copy_that_the_disk_refuses_to_write() {
+fn an_image_header_that_describes_a_larger_device_than_its_files_hold_is_refused() {
+    let ImageAfterWork { files, .. } =
+        image_after_session("page-map", PROCESS_DURABILITY, SessionEnd::Closed);
+    let own = ImageHeader::decode(files.bytes(ImageFile::ImageHeader)).expect("it is whole");
+    let larger = with_settings("page-map", own.geometry.page_bytes, &["device.blocks_per_plane=100000"]);
+    let bytes = larger.build_image_header(own.checksum_salt).expect("the device fits").encode();
+    let mut crafted = files;
+    crafted.bytes_mut(ImageFile::ImageHeader).clone_from(&bytes);
+    crafted.bytes_mut(ImageFile::Mirror)[..bytes.len()].copy_from_slice(&bytes);
+    let audited = audit_backing(crafted.clone()).expect("it has a header");
+    assert_eq!(audited.verdict, AuditVerdict::Corrupt);
+    assert!(audited.findings[0].contains("bytes of state words"), "{:?}", audited.findings);
+    let refused = Image::open_on(crafted, PROCESS_DURABILITY).map(drop);
+    assert!(refused.expect_err("state words are missing").to_string().contains("bytes of state words"));
+}
+
+/// Regression: a repair counted a damaged copy as repaired although the disk had refused to write it, and later named
+/// it nowhere.
+#[test]
+fn a_repair_names_the_copies_that_the_disk_refuses_to_write() {
     let ImageAfterWork { mut files, layout, .. } =
         image_after_session("page-map", PROCESS_DURABILITY, SessionEnd::Closed);
     let at = layout.oob_record_offset(Ppn(0));
     files.bytes_mut(ImageFile::Flash)[at as usize + 10] ^= 1;
     for (refused_place, repaired) in [(None, 1), (Some((ImageFile::Flash, at..at + SECTOR)), 0)] {
         let (report, _) = repair_backing(MemoryFiles { refused_place, ..files.clone() }).expect("an image");
-        assert_eq!(report.repaired_metadata_copies, repaired);
+        let MetadataRepairs { rewritten_copies, refused_copies } = report.metadata_repairs;
+        assert_eq!((rewritten_copies, refused_copies), (repaired, 1 - repaired));
+        assert_eq!(report.leaves_damage(), refused_copies == 1);
+        assert_eq!(report.sentences().count() as u64, refused_copies);
     }
 }
 

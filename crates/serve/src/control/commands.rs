@@ -9,6 +9,7 @@ use wearwell::address::{Lpn, Ppn, RemapMode};
 use super::report;
 use crate::device::{BlockDevice, FlashDevice};
 use crate::device_error::DeviceError;
+use crate::image::UnreadableSectors;
 
 /// A command of the control socket, as parsed from its JSON line.
 #[derive(Deserialize)]
@@ -105,7 +106,10 @@ pub(super) fn execute_command(command: Command, device: &mut FlashDevice) -> Val
     match command {
         Command::Remap { ranges, mode, durable } => remap_ranges(device, &ranges, mode, durable),
         Command::Flush {} => answer_without_results(device.flush()),
-        Command::Snapshot { directory } => answer_without_results(snapshot(device, &directory)),
+        Command::Snapshot { directory } => match snapshot(device, &directory) {
+            Ok(unreadable) => success_answer(json!({ "unreadable_sectors": unreadable })),
+            Err(error) => error_answer(&error.to_string()),
+        },
         Command::Stats {} => success_answer(report::stats_answer(device)),
         Command::Health {} => success_answer(report::health_answer(device)),
         Command::Wa {} => success_answer(report::write_amplification_answer(device)),
@@ -118,8 +122,8 @@ pub(super) fn execute_command(command: Command, device: &mut FlashDevice) -> Val
 }
 
 /// Copies the image of the device to a directory. A relative path is refused, because it would be in the working
-/// directory of the server, which the client does not know.
-fn snapshot(device: &mut FlashDevice, directory: &Path) -> Result<(), DeviceError> {
+/// directory of the server, which the client does not know. Returns the sectors that are damaged in the copy.
+fn snapshot(device: &mut FlashDevice, directory: &Path) -> Result<Vec<UnreadableSectors>, DeviceError> {
     if directory.is_relative() {
         return Err(DeviceError::Invalid(format!(
             "the directory of a snapshot must have an absolute path, and `{}` is relative: name the whole path on the \

@@ -84,7 +84,8 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
     let (opened, layout) = (found.report_on_opening(), found.layout.clone());
     let (image_header, config) = (found.image_header.clone(), found.config.clone());
     let loaded = found.load(&mut view, LoadMode { verifies_all_data: true, rescues: false })?;
-    let repaired = opened.repaired_metadata_copies + loaded.repaired_metadata_copies;
+    // A view takes every repair.
+    let repaired = opened.metadata_repairs.rewritten_copies + loaded.metadata_repairs.rewritten_copies;
     let mut report = AuditReport {
         verdict: if opened.was_shut_down_uncleanly || repaired > 0 {
             AuditVerdict::Unclean

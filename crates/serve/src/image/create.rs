@@ -4,7 +4,6 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 
 use wearwell::DeviceOptions;
-use wearwell::design::{MappingPart, Parts};
 use wearwell::nand::{RetainedPageFields, SimNand};
 use wearwell_config::{Config, ConfigError, RecoverySurveyName};
 
@@ -16,9 +15,14 @@ use super::layout::{
     BlockHealth, BlockRecord, DEVICE_STATE_SECTOR_BYTES, Durability, ImageHeader, Layout, SessionRecord,
 };
 use super::metadata_copy::METADATA_COPIES;
+use super::table_memory::require_memory;
 use super::{io_error, parts_and_endurance_cycles_of};
 use crate::explicit_config::make_config_explicit;
 use crate::live_device::LiveDevice;
+
+/// Estimate of the address space, in bytes, that a server needs besides the tables of its device: code, stacks and
+/// heaps.
+const PROCESS_OVERHEAD_BYTES: u64 = 512 << 20;
 
 /// Design, configuration, size and durability of a new image.
 #[derive(Clone, Debug)]
@@ -59,7 +63,7 @@ impl ImageSpecification {
         let geometry = image_header.geometry.clone();
         let nvram_bytes = parts.total_nvram_bytes(&geometry, image_header.logical_pages);
         image_header.nvram_words = nvram_bytes / 8;
-        require_memory(&parts, &image_header)?;
+        require_memory(&parts, &image_header, PROCESS_OVERHEAD_BYTES)?;
         // The device is built once in RAM, so that a design that does not fit is refused before files are created.
         let trial = SimNand::new(geometry, RetainedPageFields::default()).with_nvram(nvram_bytes);
         let options = DeviceOptions { buffer: config.configured_write_buffer() };
@@ -79,41 +83,6 @@ fn make_recovery_blocks_explicit(config: &mut Config) -> Result<(), ConfigError>
                 .into(),
         )),
     }
-}
-
-/// Refuses a device whose tables do not fit into the memory that the system grants to this process. The engine panics
-/// if it gets no memory, and other failed allocations end the process.
-fn require_memory(parts: &Parts, image_header: &ImageHeader) -> Result<(), ImageError> {
-    /// Estimate of the address space, in bytes, that the process needs besides the tables of the device: code, stacks
-    /// and heaps.
-    const PROCESS_OVERHEAD_BYTES: u64 = 512 << 20;
-    let needed = estimated_table_bytes(parts, image_header) + PROCESS_OVERHEAD_BYTES;
-    let refused = ImageError::InsufficientMemory { needed_mib: needed.div_ceil(1 << 20) };
-    let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
-    // Without a limit, most systems refuse only a table that is larger than all memory.
-    let largest_table_bytes = (8 * image_header.nvram_words).max(4 * image_header.geometry.pages());
-    let is_granted = usize::try_from(largest_table_bytes)
-        .is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
-    if limit.is_some_and(|limit| limit < needed) || !is_granted { Err(refused) } else { Ok(()) }
-}
-
-/// Returns an estimate of the memory, in bytes, for all tables of a device in this process. The bytes per page were
-/// measured for each design at 64 and 512 GiB. For a design with several content mechanisms (such as compression and
-/// deduplication) the estimate is up to 1.5 times too large.
-fn estimated_table_bytes(parts: &Parts, image_header: &ImageHeader) -> u64 {
-    let content = &parts.content;
-    let of_content = [
-        (content.sharing.is_some(), 7),
-        (content.recycle.is_some(), 5),
-        (content.delta.is_some(), 2),
-        (content.chunks.is_some(), 2),
-    ];
-    let of_content: u64 =
-        of_content.into_iter().filter(|&(is_present, _)| is_present).map(|(_, bytes)| bytes).sum();
-    let map_entry_bytes = if parts.mapping == MappingPart::Flat { 4 } else { 0 };
-    image_header.geometry.pages() * (5 + of_content)
-        + u64::from(image_header.logical_pages) * map_entry_bytes
-        + 8 * image_header.nvram_words
 }
 
 /// Creates an image in a new or empty directory. The header (file `superblock`) is written last. Without it a directory

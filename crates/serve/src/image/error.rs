@@ -119,10 +119,11 @@ pub enum ImageError {
         /// First part of the message: which logical page is lost, and how to use it again.
         cause_message: String,
     },
-    /// The memory of the server machine, or the limit of this process, is too small for the device of a new image.
+    /// The memory of the server machine, or the limit of this process, is too small for the device of an image.
     #[error(
         "the device needs about {needed_mib} MiB of memory, and the system does not grant them to this process: \
-         choose a smaller size or larger pages (device.page_bytes), or raise the limit (`ulimit -v`)"
+         raise the limit (`ulimit -v`) or use a machine with more memory; a new image needs less with a smaller size or \
+         larger pages (device.page_bytes)"
     )]
     InsufficientMemory {
         /// Estimated memory that the device needs, MiB.

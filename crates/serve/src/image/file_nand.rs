@@ -57,6 +57,7 @@ use super::metadata_copy::{
     repair_differing_copies,
 };
 use super::operation_batch::{OperationBatch, PageProgram, PageRunBuffers};
+use super::unreadable_sectors::UnreadableSectors;
 use crate::device_error::FileIoError;
 use crate::live_device::LiveDevice;
 use crate::medium::Medium;
@@ -868,11 +869,13 @@ impl<B: Backing> Medium for FileNand<B> {
         self.punches_erased_blocks = gives_back;
     }
 
-    /// Copies the files of the image to `directory`. The copy is an image that was closed cleanly.
-    fn copy_image_to(&mut self, directory: &Path) -> io::Result<()> {
+    /// Copies the files of the image to `directory`. The copy is an image that was closed cleanly. Returns the sectors
+    /// that are damaged in it, because the disk could not read them.
+    fn copy_image_to(&mut self, directory: &Path) -> io::Result<Vec<UnreadableSectors>> {
         self.write_operations_to_files().map_err(|refused| io::Error::other(refused.message))?;
         let mut copy = self.backing.copy_files_to(directory)?;
-        for unreadable in copy.unreadable_sectors() {
+        let unreadable_sectors = copy.unreadable_sectors().to_vec();
+        for unreadable in &unreadable_sectors {
             warn!("{unreadable}, so repair it with `wearwell repair {} --in-place`", directory.display());
         }
         let session = SessionRecord {
@@ -895,7 +898,8 @@ impl<B: Backing> Medium for FileNand<B> {
         copy.finish().map_err(|error| match error {
             ImageError::Io { source, .. } => source,
             error => io::Error::other(error),
-        })
+        })?;
+        Ok(unreadable_sectors)
     }
 }
 

@@ -26,8 +26,8 @@ use super::layout::{
     DEVICE_STATE_SECTOR_BYTES, DEVICE_STATE_SECTOR_WORDS, DeviceStateSector, JOURNAL_ENTRY_BYTES, Layout,
     METADATA_RECORD_BYTES, checksum, put_u32, put_u64, u32_at, u64_at,
 };
-use super::metadata_copy::{METADATA_COPIES, MetadataCopy};
-use super::unreadable_sectors::{DAMAGED_BYTE, SECTOR_BYTES};
+use super::metadata_copy::{METADATA_COPIES, MetadataCopy, MetadataRepairs};
+use super::unreadable_sectors::SECTOR_BYTES;
 
 /// Minimum number of sectors of the file `nvram` that are rewritten in one write, except when the journal turns (begins
 /// its other area).
@@ -270,9 +270,8 @@ pub(super) struct FoundJournal {
     journal: Journal,
     /// Changes of all records found, in order: index and value of a word of NVRAM or block state.
     word_changes: Vec<(u64, u64)>,
-    /// Number of record copies that were missing or damaged in one of the journal's two copies, and were rewritten from
-    /// the other.
-    pub(super) repaired_records: u64,
+    /// Repairs of records that were missing or damaged in one of the journal's two copies, from the other.
+    pub(super) repairs: MetadataRepairs,
     /// If records are missing, the number of the first record after the gap; all records from this number on were
     /// found. `None` if no record is missing.
     first_record_number_after_gap: Option<u64>,
@@ -328,8 +327,8 @@ struct FoundArea {
     records: Vec<JournalRecord>,
     /// Number of bytes that the records occupy in the area.
     used_bytes: u64,
-    /// Number of record copies that were missing or damaged and were rewritten from the record's other copy.
-    repaired_records: u64,
+    /// Repairs of record copies that were missing or damaged, from the record's other copy.
+    repairs: MetadataRepairs,
 }
 
 /// Reads both areas of the journal. If one of the two copies of a record is damaged, it is rewritten from the other.
@@ -374,15 +373,11 @@ pub(super) fn read_and_repair_journal(
         next_record_offset: now.used_bytes,
         rewritten_sector_count: 0,
     };
-    let repaired = before.repaired_records + now.repaired_records;
+    let mut repairs = before.repairs;
+    repairs += now.repairs;
     let older = if follows { before.records } else { Vec::new() };
     let word_changes = older.into_iter().chain(now.records).flat_map(|record| record.word_changes).collect();
-    Ok(FoundJournal {
-        journal,
-        word_changes,
-        repaired_records: repaired,
-        first_record_number_after_gap: None,
-    })
+    Ok(FoundJournal { journal, word_changes, repairs, first_record_number_after_gap: None })
 }
 
 /// Whether every sector of the file `nvram` has a valid copy that was written in the generation of `last`, the last
@@ -427,7 +422,7 @@ pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, la
     FoundJournal {
         journal,
         word_changes,
-        repaired_records: 0,
+        repairs: MetadataRepairs::default(),
         first_record_number_after_gap: Some(complete_from),
     }
 }
@@ -450,7 +445,7 @@ fn read_all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, Jo
     records
 }
 
-/// Reads a part of one of the two copies of the journal. Sectors that cannot be read are filled with [`DAMAGED_BYTE`].
+/// Reads a part of one of the two copies of the journal. Sectors that cannot be read count as damaged.
 fn read_journal_part(
     backing: &impl Backing,
     layout: &Layout,
@@ -458,14 +453,7 @@ fn read_journal_part(
     part: Range<u64>,
 ) -> Vec<u8> {
     let mut bytes = vec![0; (part.end - part.start) as usize];
-    if !side.read_metadata(backing, layout, ImageFile::Journal, &mut bytes, part.start) {
-        // Sector by sector: the disk may have lost only some of them, and a file may be cut short.
-        for (at, sector) in (part.start..).step_by(SECTOR_BYTES).zip(bytes.chunks_mut(SECTOR_BYTES)) {
-            if !side.read_metadata(backing, layout, ImageFile::Journal, sector, at) {
-                sector.fill(DAMAGED_BYTE);
-            }
-        }
-    }
+    side.read_metadata_pieces(backing, layout, ImageFile::Journal, &mut bytes, part.start, SECTOR_BYTES);
     bytes
 }
 
@@ -495,8 +483,7 @@ fn read_and_repair_area(
         let bytes = record.encode(layout, at);
         for (side, copy) in METADATA_COPIES.into_iter().zip(&copies) {
             if copy.as_ref() != Some(&record) {
-                area.repaired_records +=
-                    side.repair_metadata(backing, layout, ImageFile::Journal, &bytes, at);
+                area.repairs += side.repair_metadata(backing, layout, ImageFile::Journal, &bytes, at);
             }
         }
         area.used_bytes += bytes.len() as u64;

@@ -30,9 +30,8 @@ use super::layout::{
     Layout, METADATA_RECORD_BYTES, OobRecord, OobSlot,
 };
 use super::metadata_copy::{
-    METADATA_COPIES, MetadataCopy, PageToVerify, read_verified_page, repair_differing_copies,
+    METADATA_COPIES, MetadataCopy, MetadataRepairs, PageToVerify, read_verified_page, repair_differing_copies,
 };
-use super::unreadable_sectors::DAMAGED_BYTE;
 
 /// Number of sectors of state words (512 bytes each) that one read returns.
 const DEVICE_STATE_SECTORS_PER_READ: u64 = 256;
@@ -94,9 +93,8 @@ pub(super) struct LoadedFlash {
     pub(super) skipped_metadata: SkippedMetadata,
     /// Number of flash pages whose data was compared with its checksum.
     pub(super) verified_pages: u64,
-    /// Number of metadata records, and of sectors of the file `nvram` (NVRAM and block states), that were repaired from
-    /// their other copy.
-    pub(super) repaired_metadata_copies: u64,
+    /// Repairs of metadata records, and of sectors of the file `nvram` (NVRAM and block states), from their other copy.
+    pub(super) metadata_repairs: MetadataRepairs,
 }
 
 /// State of a block as found in the files: its state word (health, erase count, programmed pages), and the OOB records
@@ -149,7 +147,7 @@ pub(super) fn load_and_repair_flash_state(
             findings: Vec::new(),
             skipped_metadata: SkippedMetadata::default(),
             verified_pages: 0,
-            repaired_metadata_copies: journal.repaired_records,
+            metadata_repairs: journal.repairs,
         },
     };
     loader.load_device_state_words(journal);
@@ -238,7 +236,7 @@ impl<B: Backing> FlashLoader<'_, B> {
     }
 
     /// Reads `count` entries of equal size (sectors of state words, or OOB records) from one copy of a file, from byte
-    /// `offset_bytes` on. An entry that cannot be read is filled with [`DAMAGED_BYTE`].
+    /// `offset_bytes` on. An entry that cannot be read counts as damaged.
     fn read_entries_of_copy<const BYTES: usize>(
         &self,
         metadata_copy: MetadataCopy,
@@ -247,20 +245,8 @@ impl<B: Backing> FlashLoader<'_, B> {
         count: usize,
     ) -> Vec<[u8; BYTES]> {
         let mut entries = vec![[0; BYTES]; count];
-        if !metadata_copy.read_metadata(
-            self.backing,
-            self.layout,
-            file,
-            entries.as_flattened_mut(),
-            offset_bytes,
-        ) {
-            // Entry by entry: the disk may have lost only some of them, and a file may be cut short.
-            for (at, entry) in (offset_bytes..).step_by(BYTES).zip(&mut entries) {
-                if !metadata_copy.read_metadata(self.backing, self.layout, file, entry, at) {
-                    entry.fill(DAMAGED_BYTE);
-                }
-            }
-        }
+        let bytes = entries.as_flattened_mut();
+        metadata_copy.read_metadata_pieces(self.backing, self.layout, file, bytes, offset_bytes, BYTES);
         entries
     }
 
@@ -292,7 +278,7 @@ impl<B: Backing> FlashLoader<'_, B> {
         for (side, copy) in METADATA_COPIES.into_iter().zip(copies) {
             if *copy != bytes {
                 let at = index * DEVICE_STATE_SECTOR_BYTES as u64;
-                self.loaded.repaired_metadata_copies +=
+                self.loaded.metadata_repairs +=
                     side.repair_metadata(self.backing, self.layout, ImageFile::Nvram, &bytes, at);
             }
         }
@@ -422,7 +408,7 @@ impl<B: Backing> FlashLoader<'_, B> {
         };
         for ((side, copy), slot) in METADATA_COPIES.into_iter().zip(copies).zip(&slots) {
             if *copy != bytes && (chosen.is_some() || is_wrong(slot)) {
-                self.loaded.repaired_metadata_copies += side.repair_metadata(
+                self.loaded.metadata_repairs += side.repair_metadata(
                     self.backing,
                     self.layout,
                     ImageFile::Flash,
@@ -569,7 +555,7 @@ impl<B: Backing> FlashLoader<'_, B> {
             }
             return Ok(!may_be_torn);
         };
-        self.loaded.repaired_metadata_copies +=
+        self.loaded.metadata_repairs +=
             repair_differing_copies(self.backing, self.layout, page, &verified.bytes);
         Ok(true)
     }

@@ -5,13 +5,31 @@
 //! nothing.
 
 use std::io;
+use std::ops::AddAssign;
 
 use wearwell::address::Ppn;
 
 use super::backing::Backing;
 use super::image_file::ImageFile;
 use super::layout::Layout;
-use super::unreadable_sectors::is_disk_error;
+use super::unreadable_sectors::{is_disk_error, read_around_unreadable_pieces};
+
+/// What became of the copies of metadata that were missing, damaged or older than their second copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MetadataRepairs {
+    /// Number of copies that were rewritten from their second copies.
+    pub rewritten_copies: u64,
+    /// Number of copies that stay as they were found, because the operating system refused the write. The next opening
+    /// of the image tries again.
+    pub refused_copies: u64,
+}
+
+impl AddAssign for MetadataRepairs {
+    fn add_assign(&mut self, other: Self) {
+        self.rewritten_copies += other.rewritten_copies;
+        self.refused_copies += other.refused_copies;
+    }
+}
 
 /// One of the two copies of an image's metadata: in its own file, or in the file `mirror`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,8 +66,26 @@ impl MetadataCopy {
         backing.read(file, bytes, offset).is_ok()
     }
 
-    /// Overwrites this copy of the metadata with `bytes`, the content of the other copy. Returns the number of copies
-    /// repaired, 1 or 0: if the write is refused, the next opening of the image repeats it.
+    /// Fills `bytes` with this copy of the metadata at byte `offset` of `file`. What cannot be read is filled with
+    /// [`DAMAGED_BYTE`](super::unreadable_sectors::DAMAGED_BYTE), in pieces of `piece_bytes`: the disk may have lost only
+    /// some of them, and a file may be cut short.
+    pub(super) fn read_metadata_pieces(
+        self,
+        backing: &impl Backing,
+        layout: &Layout,
+        file: ImageFile,
+        bytes: &mut [u8],
+        offset: u64,
+        piece_bytes: usize,
+    ) {
+        let (file, offset) = self.location_of(layout, file, offset);
+        let read = |bytes: &mut [u8], offset| backing.read(file, bytes, offset);
+        read_around_unreadable_pieces(read, bytes, offset, piece_bytes, |_| true)
+            .expect("every error counts as local");
+    }
+
+    /// Overwrites this copy of the metadata with `bytes`, the content of the other copy. Returns the one repair, which
+    /// is written or refused.
     pub(super) fn repair_metadata(
         self,
         backing: &mut impl Backing,
@@ -57,9 +93,12 @@ impl MetadataCopy {
         file: ImageFile,
         bytes: &[u8],
         offset: u64,
-    ) -> u64 {
+    ) -> MetadataRepairs {
         let (file, offset) = self.location_of(layout, file, offset);
-        backing.write(file, bytes, offset).is_ok().into()
+        match backing.write(file, bytes, offset) {
+            Ok(()) => MetadataRepairs { rewritten_copies: 1, refused_copies: 0 },
+            Err(_) => MetadataRepairs { rewritten_copies: 0, refused_copies: 1 },
+        }
     }
 }
 
@@ -136,28 +175,28 @@ pub(super) fn read_verified_page(
 
 /// Compares both copies of a page with `bytes`, its data and spare bytes as [`read_verified_page`] returned them: the
 /// copies of the data if the page holds metadata, and the copies of the spare bytes. Rewrites the copies that differ,
-/// and returns their number. Host data, which is stored once, is not compared.
+/// and returns what became of them. Host data, which is stored once, is not compared.
 pub(super) fn repair_differing_copies(
     backing: &mut impl Backing,
     layout: &Layout,
     page: PageToVerify,
     bytes: &[u8],
-) -> u64 {
+) -> MetadataRepairs {
     let (data, spare) = bytes.split_at(layout.geometry.page_bytes as usize);
     let stored_twice = [
         (if page.is_metadata { data } else { &[] }, layout.data_offset(page.ppn)),
         (spare, layout.spare_area_offset(page.ppn)),
     ];
-    let mut repaired_copies = 0;
+    let mut repairs = MetadataRepairs::default();
     for (whole, offset) in stored_twice.into_iter().filter(|(whole, _)| !whole.is_empty()) {
         let mut copy = vec![0; whole.len()];
         for side in METADATA_COPIES {
             if !side.read_metadata(backing, layout, ImageFile::Flash, &mut copy, offset) || copy != whole {
-                repaired_copies += side.repair_metadata(backing, layout, ImageFile::Flash, whole, offset);
+                repairs += side.repair_metadata(backing, layout, ImageFile::Flash, whole, offset);
             }
         }
     }
-    repaired_copies
+    repairs
 }
 
 /// Whether a failed read concerns only this place of the file, so that no more than one page is lost: an error of the

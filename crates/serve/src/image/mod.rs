@@ -31,6 +31,7 @@ mod operation_batch;
 mod repair;
 mod rescue;
 mod resize;
+mod table_memory;
 mod unfinished;
 mod unreadable_sectors;
 mod upgrade;
@@ -56,9 +57,11 @@ use layout::{
     ImageHeader, ImageHeaderError, Layout, METADATA_RECORD_BYTES, OobSlot, SessionRecord,
 };
 use load::{FlashLoadSettings, LoadedFlash, load_and_repair_flash_state};
+pub use metadata_copy::MetadataRepairs;
 use metadata_copy::{METADATA_COPIES, MetadataCopy};
 pub use repair::{RepairReport, repair, repair_backing};
 pub use resize::resize;
+use table_memory::require_memory;
 pub use unfinished::UnfinishedImage;
 pub use unreadable_sectors::UnreadableSectors;
 pub use upgrade::{upgrade, upgrade_on};
@@ -95,10 +98,10 @@ pub struct OpenReport {
     pub may_have_lost_last_writes: bool,
     /// Number of flash pages that a crash of the server machine left half programmed.
     pub torn_pages: u64,
-    /// Number of metadata records, and of sectors of the file `nvram` (NVRAM and block states), that were missing or
-    /// damaged in one of their two copies and were rewritten from the other copy. After an unclean session, a copy in
-    /// the mirror may have been merely outdated, not damaged.
-    pub repaired_metadata_copies: u64,
+    /// Repairs of metadata records, and of sectors of the file `nvram` (NVRAM and block states), that were missing or
+    /// damaged in one of their two copies. After an unclean session, a copy in the mirror may have been merely outdated,
+    /// not damaged.
+    pub metadata_repairs: MetadataRepairs,
     /// Number of flash pages whose data was compared with its checksum.
     pub verified_pages: u64,
     /// Number of sessions in the life of the image that did not end cleanly.
@@ -209,7 +212,7 @@ impl Image {
         let damaged_pages = std::mem::take(&mut loaded.damaged_pages);
         report.verified_pages = loaded.verified_pages;
         report.torn_pages = torn.len() as u64;
-        report.repaired_metadata_copies += loaded.repaired_metadata_copies;
+        report.metadata_repairs += loaded.metadata_repairs;
         let session = SessionRecord {
             was_closed: false,
             durability: options.durability.unwrap_or(image_header.durability),
@@ -502,8 +505,8 @@ struct FoundImage {
     /// Whether the last writes may be lost, because the server machine was restarted after an unclean session of
     /// durability `process`.
     may_have_lost_last_writes: bool,
-    /// Number of copies of the image header and the session record that were rewritten from the other copy.
-    repaired_metadata_copies: u64,
+    /// Repairs of the image header and the session record from their other copy.
+    metadata_repairs: MetadataRepairs,
 }
 
 impl FoundImage {
@@ -512,8 +515,14 @@ impl FoundImage {
     fn read(backing: &mut impl Backing, rescues: bool) -> Result<Self, ImageError> {
         let (image_header, of_image_header) = read_image_header(backing)?;
         let config = config_of(&image_header)?;
-        require_plausible_nvram(&image_header, &config)?;
+        let (parts, _) = parts_and_endurance_cycles_of(&config, &image_header)?;
+        require_plausible_nvram(&image_header, &parts)?;
         let layout = Layout::new(&image_header);
+        if !rescues {
+            require_stored_state_words(backing, &layout)?;
+        }
+        // No more than the tables: an image that exists is not refused for an estimate of the rest.
+        require_memory(&parts, &image_header, 0)?;
         extend_short_flash_file(backing, &layout)?;
         let (mut session, of_session) = read_and_repair_session(backing, &layout)?;
         let damaged = |finding| ImageError::Damaged { findings: vec![finding], may_be_rescued: true };
@@ -537,7 +546,8 @@ impl FoundImage {
         let is_other_boot = session.boot_id != boot && session.boot_id != [0; 16] && boot != [0; 16];
         let may_have_lost_last_writes =
             !session.was_closed && session.durability == Durability::Process && is_other_boot;
-        let repaired = of_image_header + of_session;
+        let mut metadata_repairs = of_image_header;
+        metadata_repairs += of_session;
         Ok(Self {
             image_header,
             config,
@@ -545,7 +555,7 @@ impl FoundImage {
             session,
             journal,
             may_have_lost_last_writes,
-            repaired_metadata_copies: repaired,
+            metadata_repairs,
         })
     }
 
@@ -556,7 +566,7 @@ impl FoundImage {
             may_have_lost_last_writes: self.may_have_lost_last_writes,
             unsafe_shutdowns: self.session.unsafe_shutdowns + u64::from(!self.session.was_closed),
             session_count: self.session.session_count + 1,
-            repaired_metadata_copies: self.repaired_metadata_copies,
+            metadata_repairs: self.metadata_repairs,
             ..OpenReport::default()
         }
     }
@@ -586,8 +596,7 @@ impl FoundImage {
 
 /// Refuses an image header that names much more NVRAM than its design needs. Loading so much NVRAM would use up time
 /// and memory before another contradiction is found.
-fn require_plausible_nvram(image_header: &ImageHeader, config: &Config) -> Result<(), ImageError> {
-    let (parts, _) = parts_and_endurance_cycles_of(config, image_header)?;
+fn require_plausible_nvram(image_header: &ImageHeader, parts: &Parts) -> Result<(), ImageError> {
     let needed_bytes = parts.total_nvram_bytes(&image_header.geometry, image_header.logical_pages);
     // Another version of Wearwell may need less or more, but not twice as much.
     if image_header.nvram_words <= needed_bytes / 4 + DEVICE_STATE_SECTOR_WORDS as u64 {
@@ -601,10 +610,28 @@ fn require_plausible_nvram(image_header: &ImageHeader, config: &Config) -> Resul
     Err(ImageError::beyond_repair(finding))
 }
 
+/// Refuses an image header that describes a device with more state words (NVRAM and block states) than the files have
+/// room for. Otherwise the header of a small image could cost as much memory as the largest device.
+fn require_stored_state_words(backing: &impl Backing, layout: &Layout) -> Result<(), ImageError> {
+    let (home_bytes, mirror_bytes) =
+        (layout.nvram_file_bytes(), layout.mirror_offset(ImageFile::Nvram, layout.nvram_file_bytes()));
+    let holds = |file, needed_bytes| backing.len(file).is_ok_and(|len| len >= needed_bytes);
+    if holds(ImageFile::Nvram, home_bytes) || holds(ImageFile::Mirror, mirror_bytes) {
+        return Ok(());
+    }
+    let finding = format!(
+        "the device that the superblock describes has {home_bytes} bytes of state words (NVRAM and block states), but \
+         the file `{}` and its copy in `{}` are shorter",
+        ImageFile::Nvram.name(),
+        ImageFile::Mirror.name()
+    );
+    Err(ImageError::Damaged { findings: vec![finding], may_be_rescued: true })
+}
+
 /// Reads the image header from one of its two copies that is whole, and repairs the other. Returns the header and the
-/// number of copies that were repaired. An image of format version 1 is refused, whatever the mirror holds: an
-/// interrupted upgrade has not changed its file `superblock` yet.
-fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), ImageError> {
+/// repairs. An image of format version 1 is refused, whatever the mirror holds: an interrupted upgrade has not changed
+/// its file `superblock` yet.
+fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, MetadataRepairs), ImageError> {
     let home = read_prefix(backing, ImageFile::ImageHeader, IMAGE_HEADER_BYTES_MAX);
     let home = home.map_err(io_error(backing, "read", ImageFile::ImageHeader))?;
     let mirror = read_prefix(backing, ImageFile::Mirror, IMAGE_HEADER_BYTES_MAX).unwrap_or_default();
@@ -627,13 +654,13 @@ fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), I
         }
     };
     let (bytes, layout) = (image_header.encode(), Layout::new(&image_header));
-    let mut repaired = 0;
+    let mut repairs = MetadataRepairs::default();
     for (side, found) in METADATA_COPIES.into_iter().zip(found) {
         if found.as_ref() != Ok(&image_header) {
-            repaired += side.repair_metadata(backing, &layout, ImageFile::ImageHeader, &bytes, 0);
+            repairs += side.repair_metadata(backing, &layout, ImageFile::ImageHeader, &bytes, 0);
         }
     }
-    Ok((image_header, repaired))
+    Ok((image_header, repairs))
 }
 
 /// Chooses the image header from its copies in the files `superblock` and `mirror`; `None` if both are damaged. A copy
@@ -705,16 +732,15 @@ fn extend_short_flash_file(backing: &mut impl Backing, layout: &Layout) -> Resul
     Ok(())
 }
 
-/// Returns the newer copy of the session record, and the number of copies that were repaired. If neither copy is whole,
-/// the last session counts as ended by a crash of the server machine. The other fields of the record are only
-/// statistics.
+/// Returns the newer copy of the session record, and the repairs. If neither copy is whole, the last session counts as
+/// ended by a crash of the server machine. The other fields of the record are only statistics.
 ///
 /// # Errors
 /// [`ImageError::Damaged`] if the two copies cannot be of one image; [`ImageError::Io`].
 fn read_and_repair_session(
     backing: &mut impl Backing,
     layout: &Layout,
-) -> Result<(SessionRecord, u64), ImageError> {
+) -> Result<(SessionRecord, MetadataRepairs), ImageError> {
     let file = ImageFile::Session;
     let found = METADATA_COPIES.map(|side| read_session_copy(backing, layout, side));
     if let [Some(home), Some(mirror)] = &found
@@ -728,19 +754,19 @@ fn read_and_repair_session(
         .max_by_key(|session| (session.session_count, session.last_journal_record_number));
     let session =
         newest.unwrap_or(SessionRecord { durability: Durability::Host, ..SessionRecord::default() });
-    let mut repaired = 0;
+    let mut repairs = MetadataRepairs::default();
     for (side, found) in METADATA_COPIES.into_iter().zip(found) {
         if found != Some(session) {
-            repaired += side.repair_metadata(backing, layout, file, &session.encode(layout.checksum_salt), 0);
+            repairs += side.repair_metadata(backing, layout, file, &session.encode(layout.checksum_salt), 0);
         }
     }
-    if repaired > 0 {
+    if repairs.rewritten_copies > 0 {
         // The next session writes its record first at home. Were the repair still in the page cache then, a crash of
         // the host machine could leave copies that are two sessions apart, which look like those of two images.
         let synced = backing.sync_all(&[file, ImageFile::Mirror]);
         synced.map_err(|(file, source)| io_error(backing, "sync", file)(source))?;
     }
-    Ok((session, repaired))
+    Ok((session, repairs))
 }
 
 /// Returns the error by which an image is refused whose files `session` and `mirror` do not belong together. They are

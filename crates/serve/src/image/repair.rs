@@ -9,6 +9,7 @@ use wearwell::address::{Lpn, Ppn};
 use super::backing::{Backing, ImageAccess, ImagePlace, OpenImageFiles, io_error_at};
 use super::error::ImageError;
 use super::file_nand::FileNand;
+use super::metadata_copy::MetadataRepairs;
 use super::unfinished::UnfinishedImage;
 use super::unreadable_sectors::UnreadableSectors;
 use super::{Image, end_session, medium_failure};
@@ -17,9 +18,9 @@ use crate::device::lost_page_sentence;
 /// Report of the repair of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepairReport {
-    /// Number of metadata records, and of sectors with state words (NVRAM words and block states, 8 bytes each), that
-    /// were rewritten from their second copies.
-    pub repaired_metadata_copies: u64,
+    /// Repairs of metadata records, and of sectors with state words (NVRAM words and block states, 8 bytes each), from
+    /// their second copies.
+    pub metadata_repairs: MetadataRepairs,
     /// Number of flash pages whose data was read and compared with its checksum.
     pub verified_pages: u64,
     /// Logical pages that are lost, each with the flash page that cannot be read.
@@ -36,8 +37,9 @@ pub struct RepairReport {
 }
 
 impl RepairReport {
-    /// Returns one sentence for each file of the original with sectors that the disk cannot read, for each logical page
-    /// that is lost, and for each damaged flash page that no logical page needs.
+    /// Returns one sentence for each file of the original with sectors that the disk cannot read, one for all metadata
+    /// that could not be rewritten, and one for each logical page that is lost and each damaged flash page that no
+    /// logical page needs.
     pub fn sentences(&self) -> impl Iterator<Item = String> + '_ {
         let lost = self.lost_pages.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, self.page_bytes));
         let marked = self.pages_marked_lost.iter().map(|ppn| {
@@ -51,12 +53,27 @@ impl RepairReport {
                  serve the image until garbage collection erases its block, or make a new image with `wearwell copy`"
             )
         });
-        self.unreadable_sectors.iter().map(ToString::to_string).chain(lost).chain(marked).chain(left)
+        let refused = (self.metadata_repairs.refused_copies > 0).then(|| {
+            format!(
+                "metadata records that stay damaged in one of their two copies, because the operating system refused \
+                 the write: {}; copy the image to another disk with `wearwell repair --to` or `wearwell copy`",
+                self.metadata_repairs.refused_copies
+            )
+        });
+        self.unreadable_sectors
+            .iter()
+            .map(ToString::to_string)
+            .chain(refused)
+            .chain(lost)
+            .chain(marked)
+            .chain(left)
     }
 
     /// Whether the image has damage that the repair could not remove, so that an audit still reports it.
     pub fn leaves_damage(&self) -> bool {
-        !self.lost_pages.is_empty() || !self.damaged_pages_left.is_empty()
+        self.metadata_repairs.refused_copies > 0
+            || !self.lost_pages.is_empty()
+            || !self.damaged_pages_left.is_empty()
     }
 }
 
@@ -120,7 +137,7 @@ fn repair_files<B: Backing>(
         }
     }
     let report = RepairReport {
-        repaired_metadata_copies: image.report.repaired_metadata_copies,
+        metadata_repairs: image.report.metadata_repairs,
         verified_pages: image.report.verified_pages,
         lost_pages: image.device.lost_logical_pages(),
         pages_marked_lost,

@@ -8,6 +8,8 @@
 use std::fmt::{self, Display, Formatter};
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 /// Size of the pieces into which a range is split after a refused read, bytes: the sector of most disks.
 pub(super) const SECTOR_BYTES: usize = 512;
 
@@ -15,7 +17,7 @@ pub(super) const SECTOR_BYTES: usize = 512;
 pub(super) const DAMAGED_BYTE: u8 = 0xff;
 
 /// The sectors of one file of an image that the disk could not read while the file was copied.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UnreadableSectors {
     /// Path of the file.
     pub path: String,
@@ -51,15 +53,31 @@ pub(super) fn read_around_unreadable_sectors(
     bytes: &mut [u8],
     offset: u64,
 ) -> io::Result<Vec<u64>> {
+    read_around_unreadable_pieces(read, bytes, offset, SECTOR_BYTES, is_disk_error)
+}
+
+/// Fills `bytes` as [`read_around_unreadable_sectors`] does, but if the read of the whole range fails, in pieces of
+/// `piece_bytes`. A piece that cannot be read is filled with [`DAMAGED_BYTE`] if `is_local`: the error concerns only this
+/// piece.
+///
+/// # Errors
+/// Errors of `read` that are not local.
+pub(super) fn read_around_unreadable_pieces(
+    read: impl Fn(&mut [u8], u64) -> io::Result<()>,
+    bytes: &mut [u8],
+    offset: u64,
+    piece_bytes: usize,
+    is_local: impl Fn(&io::Error) -> bool,
+) -> io::Result<Vec<u64>> {
     match read(bytes, offset) {
-        Err(error) if is_disk_error(&error) => {}
+        Err(error) if is_local(&error) => {}
         other => return other.map(|()| Vec::new()),
     }
     let mut unreadable = Vec::new();
-    for (at, sector) in (offset..).step_by(SECTOR_BYTES).zip(bytes.chunks_mut(SECTOR_BYTES)) {
-        match read(sector, at) {
-            Err(error) if is_disk_error(&error) => {
-                sector.fill(DAMAGED_BYTE);
+    for (at, piece) in (offset..).step_by(piece_bytes).zip(bytes.chunks_mut(piece_bytes)) {
+        match read(piece, at) {
+            Err(error) if is_local(&error) => {
+                piece.fill(DAMAGED_BYTE);
                 unreadable.push(at);
             }
             other => other?,

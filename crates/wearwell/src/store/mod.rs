@@ -3,9 +3,8 @@
 //! A *stream* holds one kind of page with one expected lifetime (host data, GC copies, translation pages). Each stream
 //! has at most one open block per pool. A *pool* is one plane, or all planes over which a superblock extends. Host
 //! writes visit the pools in turn, page by page (`pool_rotation.rs`), which spreads a sequential write over all dies. GC
-//! copies stay in their victim's pool, so that collecting one pool uses no free block of another. A stream of metadata
-//! fills a block of one pool before it goes to another, or is striped as host writes are
-//! ([`GcOptions::stripes_metadata`](crate::gc::GcOptions)).
+//! copies stay in their victim's pool, so that collecting one pool uses no free block of another. `metadata_pools.rs`
+//! chooses the pools for metadata.
 //!
 //! Only the store picks blocks and only the store calls the NAND, so every program, read and erase is counted here,
 //! under its cause, and is entered in the operation list to which the timing model assigns times.
@@ -33,6 +32,7 @@ mod copies;
 mod counter_audit;
 mod free_block_queue;
 mod head_tail;
+mod metadata_pools;
 mod parked_blocks;
 mod pool_rotation;
 mod recovery_notes;
@@ -386,58 +386,6 @@ impl FlashPageStore {
         self.open_block_pages_left(stream, pool) + spare_blocks * self.data_pages_per_block()
     }
 
-    /// Whether `pages` pages of a stream of metadata can be appended without using the free blocks reserved for garbage
-    /// collection, if each page goes to the pool that [`FlashPageStore::take_append_pool`] then returns. O(1) if
-    /// they fit the stream's open blocks, as is usual; O(pools) if room is short.
-    #[inline]
-    pub(crate) fn has_room_for_pages(&self, stream: Stream, pages: u32) -> bool {
-        self.needs_no_open_block(stream, pages) || self.has_room_in_pools_together(stream, pages)
-    }
-
-    /// Whether `pages` pages of a stream of metadata fit into its open blocks, and no block is to be opened in advance:
-    /// without striping of metadata, the stream has exactly one open block.
-    #[inline]
-    pub(crate) fn needs_no_open_block(&self, stream: Stream, pages: u32) -> bool {
-        let open = self.pools_with_open_block[stream as usize].as_slice();
-        match open {
-            &[pool] if !self.pool_rotation.stripes_metadata() => {
-                self.open_block_pages_left(stream, pool) >= pages
-            }
-            _ => self.pool_rotation.stripes_metadata() && self.fits_in_open_blocks(stream, pages),
-        }
-    }
-
-    /// Whether `pages` pages of a stream of metadata that is striped fit into its open blocks, and the pool whose turn
-    /// it is needs no open block. O(1) if the first open block has room.
-    fn fits_in_open_blocks(&self, stream: Stream, pages: u32) -> bool {
-        let mut room = 0;
-        self.next_pool_to_open(stream).is_none()
-            && self.pools_with_open_block[stream as usize].iter().any(|&pool| {
-                room += self.open_block_pages_left(stream, pool);
-                room >= pages
-            })
-    }
-
-    /// Returns the pool whose turn it is to receive a page of a stream of metadata, if metadata is striped, the stream
-    /// has no open block there, and the pool has a free block that is not reserved for garbage collection.
-    fn next_pool_to_open(&self, stream: Stream) -> Option<u32> {
-        let pool = self.pool_rotation.next_pool(stream);
-        let is_to_open = self.pool_rotation.stripes_metadata()
-            && self.open_block_pages_left(stream, pool) == 0
-            && self.free_blocks(pool) > GC_RESERVE_BLOCKS;
-        is_to_open.then_some(pool)
-    }
-
-    /// Whether all pools (sets of planes) together have room for `pages` pages of a stream of writes, without the free
-    /// blocks reserved for garbage collection.
-    fn has_room_in_pools_together(&self, stream: Stream, pages: u32) -> bool {
-        let mut room = 0;
-        (0..self.allocation_pools).any(|pool| {
-            room += self.free_pages_above_reserve(stream, pool);
-            room >= pages
-        })
-    }
-
     /// Returns the pool for the write stream's next page, and makes the following pool the next one: successive calls
     /// visit all pools in turn.
     #[inline]
@@ -462,41 +410,6 @@ impl FlashPageStore {
     #[inline]
     pub fn next_pool_of_stream(&self, stream: Stream) -> u32 {
         self.pool_rotation.next_pool(stream)
-    }
-
-    /// Makes the pages of each stream of metadata visit the pools in turn from now on, as those of data do. The price is
-    /// an open block in each pool.
-    pub(crate) fn stripe_metadata(&mut self) {
-        self.pool_rotation.stripe_metadata();
-    }
-
-    /// Returns the pool for the next page of a stream of metadata. If metadata is striped, this is the next pool in turn
-    /// in which the stream has an open block. Otherwise it is the pool with the most free blocks: of the pools in which
-    /// the stream has an open block, or of all pools if it has none. O(1) for a stream with one open block or with open
-    /// blocks in most pools.
-    pub fn preferred_append_pool(&self, stream: Stream) -> u32 {
-        let free_and_first = |&pool: &u32| (self.free_blocks(pool), u32::MAX - pool);
-        let preferred = match self.pools_with_open_block[stream as usize].as_slice() {
-            [] => (0..self.allocation_pools).max_by_key(free_and_first),
-            &[only] => Some(only),
-            _ if self.pool_rotation.stripes_metadata() => self
-                .pool_rotation
-                .pools_from_next(stream)
-                .find(|&pool| self.open_block_pages_left(stream, pool) > 0),
-            open => open.iter().copied().max_by_key(free_and_first),
-        };
-        preferred.expect("a device has a pool")
-    }
-
-    /// Returns the pool for the next page of a stream of metadata ([`FlashPageStore::preferred_append_pool`]), into
-    /// which the caller programs this page. If metadata is striped, the page after it goes to the next pool.
-    pub fn take_append_pool(&mut self, stream: Stream) -> u32 {
-        let pool = self.preferred_append_pool(stream);
-        if self.pool_rotation.stripes_metadata() {
-            self.pool_rotation.set_next_pool(stream, pool);
-            self.pool_rotation.take_next_pool(stream);
-        }
-        pool
     }
 
     /// Returns the index in `frontiers` of the open block of a stream of writes in a pool.
@@ -725,17 +638,6 @@ impl FlashPageStore {
     #[inline]
     pub(crate) fn take_opened_data_block(&mut self) -> Option<BlockId> {
         self.opened_data_blocks.as_mut()?.pop()
-    }
-
-    /// Opens a block for the next page of a stream of metadata, if the stream has no open block in the pool whose turn it
-    /// is, or (without striping of metadata) no open block at all.
-    pub(crate) fn open_block_in_advance(&mut self, stream: Stream) -> Result<()> {
-        let pool = self.next_pool_to_open(stream).unwrap_or_else(|| self.preferred_append_pool(stream));
-        if self.open_block_pages_left(stream, pool) > 0 {
-            Ok(())
-        } else {
-            self.open_block_for_stream(stream, pool)
-        }
     }
 
     /// Returns whether a page program failed since the last call, and clears the flag. A failed program closes an open

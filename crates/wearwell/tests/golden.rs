@@ -5,8 +5,8 @@
 //! device), so its operations have other addresses than those of designs with a flat map.
 
 use common::{
-    BUFFERS, DesignUnderTest, OperationGenerator, Oracle, Random, designs, device, nand_with_all_page_fields,
-    tiny_devices,
+    BUFFERS, DesignUnderTest, OperationGenerator, Oracle, Random, TinyDevice, designs, device,
+    nand_with_all_page_fields, tiny_devices,
 };
 use wearwell::operation::Cause;
 
@@ -157,20 +157,26 @@ const EXPECTED: &[Row] = &[
     ("mixture nvram flat+log recycle+share+delta", [822, 6, 0, 0, 35, 0, 0, 16], [1233, 6, 0, 0, 2688, 0, 0, 132], [20, 0]),
     ("mixture nvram flat+log recycle+share+compress", [106, 0, 0, 0, 658, 0, 0, 4], [2493, 0, 0, 0, 5107, 0, 0, 0], [13, 0]),
     ("mixture nvram flat+gecko delta+compress", [119, 819, 0, 0, 3192, 0, 0, 13], [3489, 1005, 0, 0, 1312, 0, 0, 90], [224, 0]),
-    ("mixture of the design wearwell striped", [114, 0, 0, 2229, 643, 0, 0, 3], [2444, 0, 0, 9007, 5123, 0, 0, 5], [153, 0]),
-    ("dftl 4 entries striped", [3810, 2610, 0, 3268, 0, 0, 0, 0], [1635, 2610, 0, 10091, 0, 0, 0, 0], [570, 0]),
-    ("lazyftl 10 entries striped", [3825, 3173, 0, 1120, 0, 0, 3869, 0], [1652, 3173, 0, 3640, 0, 0, 3865, 0], [713, 0]),
-    ("u-ftl striped", [3815, 2494, 0, 2525, 0, 0, 0, 3412], [1646, 2515, 0, 5048, 0, 0, 0, 3731], [731, 0]),
-    ("geckoftl striped", [3820, 2197, 0, 2687, 0, 0, 707, 308], [1656, 2207, 0, 5218, 0, 0, 705, 648], [572, 0]),
-    ("delta journal striped", [3689, 2707, 0, 2857, 167, 0, 0, 0], [1638, 2708, 0, 9644, 341, 0, 0, 0], [553, 0]),
-    ("remap flash log striped", [3204, 1983, 0, 0, 0, 794, 0, 0], [1728, 1983, 0, 0, 2448, 1631, 0, 0], [338, 0]),
+    ("mixture of the design wearwell striped", [148, 291, 0, 1163, 1462, 0, 0, 5], [3724, 338, 0, 8042, 3505, 0, 0, 38], [369, 0]),
+    ("dftl 4 entries striped", [4052, 4073, 0, 1846, 0, 0, 0, 0], [2562, 4073, 0, 8973, 0, 0, 0, 0], [1221, 0]),
+    ("lazyftl 10 entries striped", [4057, 9910, 0, 638, 0, 0, 4416, 0], [2566, 9925, 0, 3875, 0, 0, 4415, 0], [2353, 0]),
+    ("u-ftl striped", [4054, 4633, 0, 1822, 0, 0, 0, 3882], [2571, 4684, 0, 4944, 0, 0, 0, 4944], [1777, 0]),
+    ("geckoftl striped", [4039, 10496, 0, 1534, 0, 0, 1353, 481], [2528, 10549, 0, 4772, 0, 0, 1352, 2210], [2214, 0]),
+    ("delta journal striped", [3682, 10989, 0, 1715, 478, 0, 0, 0], [2625, 10997, 0, 9010, 976, 0, 0, 0], [2084, 0]),
+    ("remap flash log striped", [1855, 791, 0, 0, 0, 65, 0, 0], [2075, 791, 0, 0, 1714, 787, 0, 0], [317, 0]),
 ];
 
-/// Executes 5,000 host operations on the world (tiny device) `slc` without a write buffer. Returns the row of the
+/// Returns the world (tiny device) of a design in the golden table: `many_planes` for a design whose metadata is striped
+/// over the planes, otherwise `slc`, which has one plane.
+fn world_of(design: &DesignUnderTest) -> TinyDevice {
+    let name = if design.parts.gc.stripes_metadata { "many_planes" } else { "slc" };
+    tiny_devices().into_iter().find(|tiny_device| tiny_device.name == name).expect("a known world")
+}
+
+/// Executes 5,000 host operations on the world of a design ([`world_of`]) without a write buffer. Returns the row of the
 /// golden table with the counts of flash operations, and the number of head and tail pages programmed.
 fn row_of(design: &DesignUnderTest) -> (Row, u64) {
-    let tiny_device =
-        tiny_devices().into_iter().find(|tiny_device| tiny_device.name == "slc").expect("a known world");
+    let tiny_device = world_of(design);
     let mut device = device(&tiny_device, &design.parts, BUFFERS[0], nand_with_all_page_fields(&tiny_device));
     let mut oracle = Oracle::for_device(&device, 60);
     let (sectors, sectors_per_page) = (oracle.sectors(), oracle.sectors_per_page());

@@ -190,7 +190,7 @@ class LifeResult(LifeRecord):
         """Writes an HTML page, which needs no network, like `wearwell life --report`; `beside` are other drives, which the
         page compares with this one. Maps of the blocks are included if the lives had the setting `replay.timeline_cells`,
         which `--report` sets. An existing file is replaced."""
-        others = list(beside)
+        others = list(beside) if isinstance(beside, Iterable) else [beside]
         if not all(isinstance(other, LifeResult) for other in others):
             raise WearwellError(f"beside is {beside!r}: give a list of results of life")
         write_page(path, _native.html_page_of_lives([self._text, *(other._text for other in others)]))

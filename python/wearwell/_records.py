@@ -690,6 +690,8 @@ class DeviceRecord(Section):
 
     endurance_cycles: int
     """Rated program/erase cycles of a block."""
+    factory_bad_blocks: int
+    """Number of blocks that are bad from the factory."""
     gc_low_blocks: int
     """Number of free blocks of a pool (a plane, or the planes of a superblock) at or below which GC runs."""
     layout: LayoutRecord

@@ -58,6 +58,8 @@ def path_text(name: str, path: str | bytes | os.PathLike[Any]) -> str:
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise WearwellError(f"{name} is {path!r}: give the path of a file or folder")
     text = os.fsdecode(path)
+    if not text:
+        raise WearwellError(f"{name} is empty: give the path of a file or folder")
     try:
         os.fsencode(text)
     except UnicodeEncodeError:

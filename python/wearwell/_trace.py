@@ -10,7 +10,7 @@ import re
 import reprlib
 import stat
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -228,6 +228,11 @@ class _Column:
     """A column of a table of requests, of which successive values can be converted into a list."""
 
     def __init__(self, name: str, column: Any) -> None:
+        if isinstance(column, (Mapping, Set)):
+            raise WearwellError(
+                f"the column {name} of the table of requests is a {type(column).__name__}: give a list with one value per request, "
+                "in order (`to_dict('list')` of a data frame, or the frame itself)"
+            )
         source = getattr(column, "iloc", column)  # A series of pandas takes integers in brackets for labels.
         try:
             is_converted_in_parts = not isinstance(column, (str, bytes)) and isinstance(_as_list(source[0:0]), (list, tuple, range))

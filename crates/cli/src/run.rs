@@ -167,6 +167,7 @@ impl Outputs {
         report: &ReportArgs,
         inputs: &[&Path],
     ) -> Result<Self, Failure> {
+        refuse_outputs_named_twice([("--json", json), ("--report", report.report_path.as_deref())])?;
         let overwrite = OverwriteRule { input_paths: inputs, force: report.force };
         let at =
             |path: Option<&Path>| path.map(|path| OutputDestination::for_path(path, &overwrite)).transpose();

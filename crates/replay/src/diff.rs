@@ -36,10 +36,10 @@ const RUN_DESCRIPTION_FIELDS: [&str; 12] = [
     "trace",
     "version",
 ];
-/// Fields of a run's record that are not compared: they differ between two identical runs, or are recorded only for a
-/// report.
-const IGNORED_FIELDS: [&str; 5] =
-    ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes", "timeline", "timeline_cells"];
+/// Fields of a run's record that are not compared: they differ between two identical runs, are recorded only for a
+/// report, or repeat settings that are compared (the name of a variant).
+const IGNORED_FIELDS: [&str; 6] =
+    ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes", "timeline", "timeline_cells", "variant"];
 /// Beginnings of the names of the fields that a run's table does not show if the run was overloaded.
 const RATE_DEPENDENT_FIELDS: [&str; 3] = ["latency_us.", "lifetime.years", "lifetime.scaled_years"];
 /// Largest number of records in a list whose records are compared one by one. A longer list holds samples over time,
@@ -166,7 +166,7 @@ impl ToJson for Diff {
 
 impl Diff {
     /// Compares two files. A run is paired with the first unpaired run of equal title in the other file; the remaining
-    /// runs are paired in order. All fields are compared. Two numbers count as equal if they differ by at most `within`
+    /// runs by design and input, and then in order. All fields are compared. Two numbers count as equal if they differ by at most `within`
     /// times the larger of both (0: only identical numbers).
     ///
     /// # Errors
@@ -179,13 +179,15 @@ impl Diff {
             });
         }
         let mut of_b: Vec<_> = b.records.into_iter().map(Some).collect();
-        let same_title = |record: &Map<String, Value>, of_b: &mut Vec<Option<Map<String, Value>>>| {
-            of_b.iter_mut()
-                .find(|other| other.as_ref().is_some_and(|other| record_title(other) == record_title(record)))
-                .and_then(Option::take)
-        };
-        let of_a: Vec<_> =
-            a.records.into_iter().map(|record| (same_title(&record, &mut of_b), record)).collect();
+        let mut of_a: Vec<_> = a.records.into_iter().map(|record| (None, record)).collect();
+        for name in [record_title, design_and_input] {
+            for (partner, record) in of_a.iter_mut().filter(|(partner, _)| partner.is_none()) {
+                *partner = of_b
+                    .iter_mut()
+                    .find(|other| other.as_ref().is_some_and(|other| name(other) == name(record)))
+                    .and_then(Option::take);
+            }
+        }
         let mut rest = of_b.into_iter().flatten();
         let mut diff = Self { pairs: Vec::new(), only_a: Vec::new(), only_b: Vec::new() };
         for (partner, record) in of_a {
@@ -464,12 +466,20 @@ fn add_flat_fields(prefix: &str, record: &Map<String, Value>, fields: &mut BTree
 
 /// Returns the title of a record of a run: its design, variant and input.
 fn record_title(record: &Map<String, Value>) -> String {
+    title_of_fields(record, &["design", "variant"])
+}
+
+/// Returns design and input of a record of a run as a text.
+fn design_and_input(record: &Map<String, Value>) -> String {
+    title_of_fields(record, &["design"])
+}
+
+/// Returns the texts of these fields of a record, and the name of its input; `record` if it has none of them.
+fn title_of_fields(record: &Map<String, Value>, fields: &[&str]) -> String {
     let text = |field: &str| record.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
     let trace = record.get("trace").and_then(|trace| trace.get("path")).and_then(Value::as_str);
-    let parts: Vec<&str> = [text("design"), text("variant"), trace.or_else(|| text("path")), text("input")]
-        .into_iter()
-        .flatten()
-        .collect();
+    let of_input = [trace.or_else(|| text("path")), text("input")];
+    let parts: Vec<&str> = fields.iter().map(|field| text(field)).chain(of_input).flatten().collect();
     if parts.is_empty() { "record".to_owned() } else { parts.join(", ") }
 }
 

@@ -286,6 +286,9 @@ pub struct DeviceRecord {
     /// to the input or the configuration sets them.
     #[serde(default)]
     pub reserve_blocks: f64,
+    /// Number of blocks that are bad from the factory.
+    #[serde(default)]
+    pub factory_bad_blocks: u64,
     /// Number of free blocks of a pool (a plane, or the planes of a superblock) at or below which GC runs.
     pub gc_low_blocks: u32,
     /// Rated program/erase cycles of a block.
@@ -304,12 +307,19 @@ impl DeviceRecord {
         free_and_unwritten_blocks_per_pool(self.gc_low_blocks)
     }
 
-    /// Returns the over-provisioning without the blocks that GC keeps free or open. This over-provisioning determines
-    /// write amplification. It is negative if these blocks are more than the spare space.
+    /// Returns how many blocks of each plane are bad from the factory, on average.
+    pub fn factory_bad_blocks_per_plane(&self) -> f64 {
+        self.factory_bad_blocks as f64 / f64::from(self.dies() * self.layout.planes_per_die)
+    }
+
+    /// Returns the over-provisioning without the blocks that GC keeps free or open, and without those that are bad from
+    /// the factory. This over-provisioning determines write amplification. It is negative if these blocks are more than
+    /// the spare space.
     pub fn effective_over_provisioning(&self) -> f64 {
         let planes = self.dies() * self.layout.planes_per_die;
         let row_pages = f64::from(planes) * f64::from(self.layout.pages_per_block);
-        let kept = (self.blocks_without_data_per_plane() - self.reserve_blocks).max(0.0) * row_pages;
+        let without_data = self.blocks_without_data_per_plane() + self.factory_bad_blocks_per_plane();
+        let kept = (without_data - self.reserve_blocks).max(0.0) * row_pages;
         self.over_provisioning - kept / self.logical_pages as f64
     }
 

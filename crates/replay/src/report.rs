@@ -1010,7 +1010,7 @@ pub(crate) fn lines_above_table(run: &RunRecord) -> String {
 
 /// Returns a phrase on the blocks that hold no data: those that garbage collection keeps free or open, and factory-bad
 /// ones. If these blocks are reserved in addition to the over-provisioning, the phrase states their number; otherwise it
-/// states how much over-provisioning the blocks of garbage collection leave. Empty if they hardly reduce the
+/// states how much over-provisioning the blocks of garbage collection and the factory-bad ones leave. Empty if they hardly reduce the
 /// over-provisioning.
 fn reserve_phrase(run: &RunRecord) -> String {
     let device = &run.device;
@@ -1020,8 +1020,12 @@ fn reserve_phrase(run: &RunRecord) -> String {
         let purpose = if has_bad_blocks { "collection and factory-bad blocks" } else { "collection" };
         format!(", and {:.1} blocks of each plane for {purpose}", device.reserve_blocks)
     } else if acting < 0.95 * device.over_provisioning {
-        let (kept, percent) = (device.blocks_without_data_per_plane(), acting.max(0.0) * 100.0);
-        format!(" (acts as {percent:.1} %: collection keeps {kept:.1} blocks of each plane)")
+        let (kept, percent) = (device.blocks_without_data_per_plane(), acting * 100.0);
+        let bad = match device.factory_bad_blocks_per_plane() {
+            0.0 => String::new(),
+            bad => format!(", {bad:.1} are bad from the factory"),
+        };
+        format!(" (acts as {percent:.1} %: collection keeps {kept:.1} blocks of each plane{bad})")
     } else {
         String::new()
     }

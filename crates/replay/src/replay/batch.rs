@@ -27,7 +27,8 @@ impl Run<'_> {
     /// failed.
     pub(super) fn execute_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         let (executed, outcome) = self.execute_batch_without_byte_counts(batch);
-        self.host_request_counts.written_bytes += self.executor.written_bytes(&batch[..executed]);
+        self.host_request_counts.written_bytes +=
+            self.executor.written_bytes(&batch[..executed]) + self.executor.take_zeroed_part_bytes();
         let reads = batch[..executed].iter().filter(|request| request.op == Op::Read);
         self.host_request_counts.read_bytes += reads.map(|request| request.len_bytes).sum::<u64>();
         (executed, outcome)

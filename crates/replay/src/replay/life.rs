@@ -204,7 +204,7 @@ impl<'a> LifeSimulation<'a> {
         loop {
             let (before, bytes_before) = (self.requests, self.host_bytes);
             let end = self.replay_input_once(on_progress)?;
-            self.elapsed_s += self.run.input_duration_s();
+            self.elapsed_s += self.run.arrival_span_s();
             let counts = &mut self.run.host_request_counts;
             counts.first_request_ns = None;
             // The notes state what the input has, not what all passes over it have had.
@@ -256,9 +256,10 @@ impl<'a> LifeSimulation<'a> {
         let mut batch = vec![Request::default(); ahead];
         loop {
             let (read, damage) = self.run.input.read_batch(&mut batch);
+            let bytes_before = self.run.host_request_counts.written_bytes;
             let (executed, outcome) = self.run.execute_batch(&batch[..read]);
             self.requests += executed as u64;
-            self.host_bytes += self.run.executor.written_bytes(&batch[..executed]);
+            self.host_bytes += self.run.host_request_counts.written_bytes - bytes_before;
             if self.host_bytes >= self.next_series_point_at_host_bytes {
                 self.record_life_point();
             }

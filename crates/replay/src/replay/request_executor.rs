@@ -65,6 +65,9 @@ pub struct RequestExecutor {
     remap_by_copy_counts: RemapByCopyCounts,
     /// Number of pages that a trim request covered only in part, so that they kept their data.
     pages_partly_trimmed: u64,
+    /// Bytes of parts of pages that zeroing requests have overwritten since the last
+    /// [`Self::take_zeroed_part_bytes`], although they deallocate whole pages.
+    zeroed_part_bytes: u64,
     /// Counts of page writes whose compressed size or delta size is unknown, because it is known only for some 4-KiB
     /// parts of the page.
     unknown_size_counts: UnknownSizeCounts,
@@ -90,6 +93,7 @@ impl RequestExecutor {
             read_buffer: Vec::new(),
             remap_by_copy_counts: RemapByCopyCounts::default(),
             pages_partly_trimmed: 0,
+            zeroed_part_bytes: 0,
             unknown_size_counts: UnknownSizeCounts::default(),
         }
     }
@@ -120,9 +124,16 @@ impl RequestExecutor {
         }
     }
 
-    /// Returns the bytes that these requests write to the drive.
+    /// Returns the bytes that these requests write to the drive, without those that
+    /// [`Self::take_zeroed_part_bytes`] counts.
     pub(super) fn written_bytes(&self, requests: &[Request]) -> u64 {
         requests.iter().filter(|request| self.is_write(request)).map(|request| request.len_bytes).sum()
+    }
+
+    /// Returns the bytes of parts of pages that zeroing requests have overwritten since the last call, although they
+    /// deallocate whole pages.
+    pub(super) fn take_zeroed_part_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.zeroed_part_bytes)
     }
 
     /// Executes a request on the drive, rounded to whole sectors. Returns the kind of request that the drive executed
@@ -193,6 +204,7 @@ impl RequestExecutor {
         if len == 0 || is_hole(Lpn((offset / self.page_bytes) as u32)) {
             return Ok(());
         }
+        self.zeroed_part_bytes += len;
         if device.ftl().store().nand().keeps_host_bytes() {
             return device.write(offset, len, HostData::Bytes(&vec![0; len as usize]));
         }

@@ -255,6 +255,7 @@ impl Run<'_> {
                 / *logical_pages as f64
                 - 1.0,
             reserve_blocks: *reserve_blocks_per_plane,
+            factory_bad_blocks: self.plan.config.factory_bad_blocks(geometry).len() as u64,
             gc_low_blocks: gc.gc_start_free_blocks,
             endurance_cycles: *endurance_cycles,
         }
@@ -317,7 +318,7 @@ impl Run<'_> {
     }
 
     /// Returns the time from the first arrival of a request to the last arrival in open loop, seconds.
-    fn arrival_span_s(&self) -> f64 {
+    pub(super) fn arrival_span_s(&self) -> f64 {
         self.input_duration_s() * self.plan.config.replay.time_scale()
     }
 
@@ -437,6 +438,7 @@ impl Run<'_> {
         notes.extend(self.note_of_recovery_time());
         notes.extend(self.note_of_postponed_collections());
         notes.extend(self.note_of_unstriped_metadata());
+        notes.extend(self.note_of_remap_latencies());
         if self.plan.config.timing.timing_mode() == TimingMode::Timeline {
             notes.push(
                 "timelines book operations in their order and fill no gap: under load, rates, utilisation and latencies \
@@ -529,6 +531,17 @@ impl Run<'_> {
                 "metadata of one kind is written to one of {pools} planes or superblocks at a time, and takes {:.1} % of \
                  the programs: this limits rate and latency (device.metadata_striping=true spreads it over all)",
                 100.0 * programs as f64 / ftl.stats().total_programs() as f64
+            )
+        })
+    }
+
+    /// Returns a note if the latencies of writes contain those of remap requests, most of which program nothing.
+    fn note_of_remap_latencies(&self) -> Option<String> {
+        let pages = self.host_request_counts.remapped_pages;
+        (self.timing.is_some() && pages > 0).then(|| {
+            format!(
+                "the latencies of writes are those of writes and of remap requests ({pages} pages), most of which program \
+                 nothing"
             )
         })
     }

@@ -75,6 +75,7 @@ impl FromStr for CsvColumns {
         let refuse = |what: String| Err(CsvColumnsError(what));
         let (mut time, mut op, mut offset, mut length, mut device) = (None, None, None, None, None);
         let mut time_unit_log10_ns = None;
+        let mut keys = Vec::new();
         let mut columns = Self {
             time_column: None,
             op_column: 0,
@@ -92,6 +93,10 @@ impl FromStr for CsvColumns {
             let Some((key, value)) = part.split_once('=') else {
                 return refuse(format!("`{part}` must be of the form key=value, such as op=2"));
             };
+            if keys.contains(&key.trim()) {
+                return refuse(format!("the key `{}` is given twice, so give it once", key.trim()));
+            }
+            keys.push(key.trim());
             match key.trim() {
                 "t" => time = Some(parse_column_number(key, value)?),
                 "op" => op = Some(parse_column_number(key, value)?),
@@ -114,6 +119,12 @@ impl FromStr for CsvColumns {
         };
         if time.is_some() && time_unit_log10_ns.is_none() {
             return refuse("the unit of the times (t) is missing, so add it, such as unit=us".into());
+        }
+        if time.is_none() && time_unit_log10_ns.is_some() {
+            return refuse(
+                "unit is that of the times, but no column of times (t) is named: name it, or leave unit out"
+                    .into(),
+            );
         }
         let mut seen: Vec<usize> =
             [time, Some(op), Some(offset), Some(length), device].into_iter().flatten().collect();

@@ -468,11 +468,15 @@ SENTENCES: list[tuple[str, Callable[[], Any]]] = [
     (r"^progress is 5: give a function of three arguments", lambda: ww.profile(LOAD, progress=WRONG)),
     (r"^leveling is 5: give a text", lambda: ww.life(LOAD, leveling=WRONG)),
     (r"^store is 5: give the path of a file or folder", lambda: ww.sweep(LOAD, store=WRONG)),
+    (r"^store is empty: give the path of a file or folder", lambda: ww.sweep(LOAD, store="")),
     (r"^outcome is 5: give a text", lambda: ww.Device().power_cut(outcome=WRONG)),
     (r"^the text of a page is '.udcff', which cannot be written in UTF-8", lambda: ww.Device().write(0, "\udcff")),
     (r"^the column op of the table of requests is 5: give one value", lambda: ww.Trace({**EMPTY, "op": WRONG})),
     (r"^the column op of the table of requests is array\(5\): give", lambda: ww.Trace({**EMPTY, "op": numpy.array(5)})),
     (r"^the column op of the table of requests is 'write': give", lambda: ww.Trace({**EMPTY, "op": "write"})),
+    # A mapping was read as its keys, and a set in no order.
+    (r"^the column op of the table of requests is a dict: give a list", lambda: ww.Trace({**EMPTY, "op": {}})),
+    (r"^the column op of the table of requests is a set: give a list", lambda: ww.Trace({**EMPTY, "op": set()})),
     (r"^a trace is 5: give the path of a trace, a Trace, or a table", lambda: ww.replay(5)),
     (r"^executor is 5: give local, dask, slurm, or an object", lambda: ww.sweep(LOAD, executor=5)),  # type: ignore[arg-type]
     (r"^executor is <class .*: give local", lambda: ww.sweep(LOAD, executor=ww.LocalExecutor)),  # type: ignore[arg-type]
@@ -622,9 +626,11 @@ def test_a_page_that_cannot_be_written_is_refused_with_its_path(tmp_path: Path) 
     result = ww.replay(LOAD)
     result.report(os.fsencode(tmp_path / "page.html"))
     assert (tmp_path / "page.html").read_text().startswith("<!")
-    for path in (tmp_path / "missing/page.html", tmp_path, "", "a\0b"):
+    for path in (tmp_path / "missing/page.html", tmp_path, "a\0b"):
         with pytest.raises(ww.WearwellError, match="^the page cannot be written to '.*'.*: .*; give a path"):
             result.report(path)
+    with pytest.raises(ww.WearwellError, match="^path is empty: give the path"):
+        result.report("")
     for wrong in (None, 5):
         with pytest.raises(ww.WearwellError, match=f"^path is {wrong}: give the path"):
             result.report(wrong)  # type: ignore[arg-type]

@@ -190,3 +190,5 @@ def test_what_is_beside_a_life_are_lives(three: ww.LifeResult, tmp_path: Path) -
     # A result is iterable, too: its fields were taken for results.
     with pytest.raises(ww.WearwellError, match="^beside is .*: give a list of results of life"):
         three.report(tmp_path / "page.html", beside=three)  # type: ignore[arg-type]
+    with pytest.raises(ww.WearwellError, match="^beside is 5: give a list of results of life"):
+        three.report(tmp_path / "page.html", beside=5)  # type: ignore[arg-type]

@@ -1220,6 +1220,9 @@ fn an_unwritable_output_file_is_refused_before_the_run() {
     let (one, other) = (fixture.path("results"), fixture.path("./results"));
     let arguments = ["replay", "no.csv", "--json", &one, "--csv", &other];
     assert_refused(EXIT_USAGE_ERROR, &arguments, &["--json and --csv both name"]);
+    // Bug: the page replaced the profile.
+    let arguments = ["profile", "no.csv", "--json", &one, "--report", &other];
+    assert_refused(EXIT_USAGE_ERROR, &arguments, &["--json and --report both name"]);
     let arguments = ["life", "no.csv", "--csv", &one, "--curves", &other];
     assert_refused(EXIT_USAGE_ERROR, &arguments, &["--csv and --curves both name"]);
 }
@@ -1461,6 +1464,13 @@ fn csv_traces_with_a_header_and_named_columns_are_read() {
         &["trace", "info", "x", "--columns", "t=1,op=2,offset=3,length=4"],
         &["the unit of the times (t) is missing, so add it, such as unit=us"],
     );
+    // Bug: of a key given twice the last value counted, so that times could be wrong by a factor of a thousand.
+    for (columns, refusal) in [
+        ("t=1,op=2,offset=3,length=4,unit=s,unit=ms", "the key `unit` is given twice"),
+        ("op=2,offset=3,length=4,unit=s", "no column of times (t) is named"),
+    ] {
+        assert_refused(EXIT_USAGE_ERROR, &["trace", "info", "x", "--columns", columns], &[refusal]);
+    }
     let without_times = info("write,8,16\n", &["--columns", "op=1,offset=2,length=3"]);
     assert_eq!(without_times["requests"]["write"], 1);
 }

@@ -564,6 +564,16 @@ mod tests {
         assert_eq!((found.only_a.len(), found.only_b), (0, vec!["b".to_owned()]));
     }
 
+    /// Bug: a run with the name of a variant was paired with a run of another design.
+    #[test]
+    fn diff_pairs_runs_of_one_design_although_their_variants_have_other_names() {
+        let named = r#"{"runs": [{"design": "a", "variant": "v"}, {"design": "b", "variant": "v"}]}"#;
+        let found = diff_of_texts(r#"{"runs": [{"design": "b"}]}"#, named, 0.0);
+        let [pair] = &found.pairs[..] else { panic!("one pair") };
+        assert_eq!((pair.title.as_str(), &found.only_b[..]), ("b | b, v", &["a, v".to_owned()][..]));
+        assert!(pair.causes.is_empty() && pair.results.is_empty(), "the name of a variant is no figure");
+    }
+
     /// A field that one of two compared runs does not have is listed as a difference without a value.
     #[test]
     fn diff_treats_a_missing_field_as_null() {

@@ -70,6 +70,21 @@ fn the_effective_over_provisioning_of_a_preset_predicts_its_write_amplification(
     }
 }
 
+/// Bug: blocks that are bad from the factory counted as spare space.
+#[test]
+fn factory_bad_blocks_reduce_the_effective_over_provisioning() {
+    let of = |settings: &[&str]| {
+        let settings = [&["device.preset=lab-8g", "device.blocks_per_plane=128"], settings].concat();
+        run_with_settings(&settings, "uniform:write=1.0,pages=1000,requests=1", "page-map").device
+    };
+    let (good, bad) = (of(&[]), of(&["device.factory_bad_share=0.05"]));
+    assert_eq!((good.factory_bad_blocks, bad.logical_pages), (0, good.logical_pages));
+    let lost_pages = bad.factory_bad_blocks as f64 * f64::from(bad.block_pages());
+    let lost = good.effective_over_provisioning() - bad.effective_over_provisioning();
+    assert!(bad.factory_bad_blocks > 0);
+    assert_within(lost, lost_pages / bad.logical_pages as f64, 1e-9, "over-provisioning lost");
+}
+
 /// Settings of drives with different geometries (planes, blocks and pages).
 const GEOMETRIES: [&[&str]; 3] = [
     &[],

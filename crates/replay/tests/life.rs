@@ -244,6 +244,11 @@ fn years_of_a_life_are_the_duration_of_its_passes_over_the_input() {
     let bytes = a_day * record.exported_bytes as f64 * years * 365.0;
     let of_the_input = life.host_bytes - record.exported_bytes;
     assert!((bytes / of_the_input as f64 - 1.0).abs() < 1e-9, "the first fill takes no time");
+    // Bug: a life ignored the scale of the times.
+    let slower =
+        record_of_life(&drive_config(40, &["replay.time_scale=3"]), &timed, "page-map", EQUAL_ENDURANCE);
+    let ratio = slower.lives[0].years.expect("the input has times") / years;
+    assert!((ratio - 3.0).abs() < 1e-9, "{ratio}");
     let untimed = record_of_life(&drive_config(40, &[]), &uniform_input(), "page-map", EQUAL_ENDURANCE);
     assert_eq!(untimed.lives[0].years, None, "requests that all come at once have no rate");
 }

@@ -72,6 +72,8 @@ fn the_format_of_every_fixture_is_recognised_however_compressed() {
             ("plain", plain.clone()),
             ("gzip", compress_gzip(&plain)),
             ("zstd", compress_zstd(&plain)),
+            // Bug: the files of parallel compressors begin with a frame of four bytes that decoders skip.
+            ("pzstd", [b"\x50\x2a\x4d\x18\x04\0\0\0size".to_vec(), compress_zstd(&plain)].concat()),
             ("xz", compress_xz(&plain)),
         ] {
             let reader =

@@ -158,6 +158,18 @@ fn remaps_from_unmapped_pages_of_pages_to_themselves_and_of_overlapping_ranges_a
     }
 }
 
+/// Bug: a remap from a page that holds nothing counted as a read of the host, but not if remaps are atomic.
+#[test]
+fn a_remap_from_an_unmapped_page_reads_nothing() {
+    for part in nvram_reverse_maps() {
+        let mut drive = DriveOptions::with_reverse_map(part).build_drive();
+        fill_block_0(&mut drive);
+        drive.remap(0, 9, Copy);
+        let stats = drive.device.ftl().stats();
+        assert_eq!((stats.host_page_reads, stats.host_page_trims), (0, 1), "{part:?}");
+    }
+}
+
 /// Requirement M28: a write of the target page that is buffered when the remap is executed is older than the remap.
 /// Naive implementation: the remap changes the map at once, and the buffered write later replaces the result.
 #[test]

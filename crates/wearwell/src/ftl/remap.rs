@@ -37,9 +37,11 @@ impl Ftl {
         }
         if self.sharing.is_some() {
             self.make_room_for_map_accesses(Self::MAP_ACCESSES_PER_REMAP)?;
-            if let Some(unit) = self.mapping.lookup(&mut self.store, source)?
-                && self.bind(target, unit, (mode == RemapMode::Relocate).then_some(source))?
-            {
+            // A page without content is not read, as it is not for an atomic remap.
+            let Some(unit) = self.mapping.lookup(&mut self.store, source)? else {
+                return self.trim(target);
+            };
+            if self.bind(target, unit, (mode == RemapMode::Relocate).then_some(source))? {
                 self.store.stats.remapped_pages += 1;
                 return Ok(());
             }

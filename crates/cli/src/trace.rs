@@ -58,7 +58,13 @@ impl TraceInfos {
                 Ok((file.options.trace_name_of(path), info))
             });
             match info {
-                Ok(info) => infos.trace_infos.push(info),
+                Ok((name, info)) => {
+                    if info.requests.sum_over_ops() == 0 {
+                        let hint = options.block_layer_stage_hint(info.format);
+                        print_message(&format!("{name}: the trace has no requests{hint}"));
+                    }
+                    infos.trace_infos.push((name, info));
+                }
                 Err(failure) => {
                     failure.print();
                     infos.unreadable_trace_count += 1;

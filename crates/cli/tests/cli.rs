@@ -1260,6 +1260,10 @@ fn replay_of_an_input_without_requests_fails() {
         &["replay", &fixture.path("queued.txt")],
         &["no request", "stage D", "--action"],
     );
+    // Bug: statistics of nothing but zeroes were printed without a word.
+    let info = wearwell(&["trace", "info", &fixture.path("queued.txt")]);
+    let sentence = "queued.txt: the trace has no requests at stage D (--action Q or C reads another stage)";
+    assert!(info.status.success() && stderr(&info).contains(sentence), "{info:?}");
 }
 
 #[test]

@@ -77,6 +77,12 @@ impl Format {
         self.name_and_description().0
     }
 
+    /// Returns whether traces in this format report a request at several stages (queued, issued, completed), of which
+    /// one is read.
+    pub fn records_stages(self) -> bool {
+        matches!(self, Self::Blkparse | Self::Blktrace | Self::Wiscsee)
+    }
+
     /// Returns a description of the trace format in one line, for the list of formats on the command line.
     pub fn description(self) -> &'static str {
         self.name_and_description().1

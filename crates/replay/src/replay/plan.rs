@@ -7,7 +7,7 @@ use wearwell::timing::{TimingMode, TimingOptions};
 use wearwell_config::{
     Arrival, Config, ConfigError, Origin, Precondition, ResolvedDevice, TraceAddressMapping,
 };
-use wearwell_trace::{Format, OpenOptions, PAGE_BYTES};
+use wearwell_trace::{OpenOptions, PAGE_BYTES};
 
 use super::{OnProgress, ReplayError, Run, RunTrace, RunTraceRecorder, TraceWindow};
 use crate::content_model::{ContentModelSpec, ContentSource};
@@ -457,19 +457,13 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Returns a hint for the error of an empty input, if its trace records several stages of each request (queued, issued,
-/// completed), of which only one is read.
+/// Returns a hint for the error of an input without requests, if it is a trace that records several stages of each.
 fn block_layer_stage_hint(input: &Input) -> String {
-    let (Input::Trace { options, .. }, Ok(InputReader::Trace(reader))) = (input, input.open()) else {
-        return String::new();
-    };
-    let has_stages = matches!(reader.format(), Format::Blkparse | Format::Blktrace | Format::Wiscsee);
-    let stage = options.block_layer_stage.blkparse_letter();
-    if has_stages {
-        let others: Vec<&str> = ["D", "Q", "C"].into_iter().filter(|&other| other != stage).collect();
-        format!(" at stage {stage} (--action {} reads another stage)", others.join(" or "))
-    } else {
-        String::new()
+    match (input, input.open()) {
+        (Input::Trace { options, .. }, Ok(InputReader::Trace(reader))) => {
+            options.block_layer_stage_hint(reader.format())
+        }
+        _ => String::new(),
     }
 }
 

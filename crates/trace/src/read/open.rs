@@ -107,11 +107,10 @@ pub(crate) fn open_decompressed_trace(
 
 /// Returns the description of an option that is set but has no meaning for this trace format; `None` if there is none.
 fn unused_option(format: Format, options: &OpenOptions) -> Option<&'static str> {
-    let has_stages = matches!(format, Format::Blkparse | Format::Blktrace | Format::Wiscsee);
     let unused = [
         (
             "--action (the stage of requests)",
-            options.block_layer_stage != BlockLayerStage::default() && !has_stages,
+            options.block_layer_stage != BlockLayerStage::default() && !format.records_stages(),
         ),
         ("--time-unit (the unit of times)", options.time_unit.is_some() && format != Format::MqSim),
         ("--assume (reads or writes)", options.assumed_op.is_some() && format != Format::OracleGeneral),

@@ -91,4 +91,15 @@ impl OpenOptions {
     pub fn trace_name_of(&self, path: &Path) -> String {
         self.trace_name.clone().unwrap_or_else(|| path.display().to_string())
     }
+
+    /// Returns the end of a sentence about a trace of this format in which no request was found: the stage that was
+    /// read, and how another one is. Empty if traces of this format have no stages.
+    pub fn block_layer_stage_hint(&self, format: Format) -> String {
+        if !format.records_stages() {
+            return String::new();
+        }
+        let stage = self.block_layer_stage.blkparse_letter();
+        let others: Vec<&str> = ["D", "Q", "C"].into_iter().filter(|&other| other != stage).collect();
+        format!(" at stage {stage} (--action {} reads another stage)", others.join(" or "))
+    }
 }

@@ -6,7 +6,8 @@
 //!
 //! A throttled write starts later than it arrived, and the delay is part of its latency. Later requests are delayed
 //! too, so throttling needs an arrival mode that depends on completions. With arrivals at the trace's times, writes
-//! would only queue up in front of the device.
+//! would only queue up in front of the device. In closed loop the requests in flight behind a throttled write have
+//! arrived, and the delay is part of their latencies as well.
 
 use wearwell::address::BlockId;
 use wearwell::lifetime::{

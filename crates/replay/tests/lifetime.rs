@@ -213,6 +213,26 @@ fn closed_loop_arrivals_are_throttled_too() {
     assert_lasts_five_years(&record);
 }
 
+/// Little's law: requests in flight = rate times latency. Bug: requests behind a throttled write arrived only when it
+/// had started, so that latencies were those of one request in flight.
+#[test]
+fn requests_in_flight_wait_for_a_throttled_write_in_front_of_them() {
+    for mode in ["timing.mode=event", "timing.mode=timeline"] {
+        // Reads of pages without content are counted elsewhere, so all pages have content.
+        let closed_loop = ["replay.arrival=closed", "replay.queue_depth=8", "lifetime.epoch_s=1"];
+        let record = run_scaled_device(
+            "throttling",
+            &[&closed_loop[..], &["precondition.mode=fill", mode]].concat(),
+            "uniform:pages=50000,requests=60000,write=0.5",
+        );
+        assert!(record.lifetime.held_writes > 10_000, "{mode}: {:?}", record.lifetime);
+        let latencies = [&record.latency_us.read, &record.latency_us.write];
+        let sum_us: f64 = latencies.iter().map(|latency| latency.mean * latency.count as f64).sum();
+        let in_flight = sum_us / 1e6 / record.timing.device_s;
+        assert!((in_flight - 8.0).abs() < 0.01, "{mode}: {in_flight} requests in flight");
+    }
+}
+
 #[test]
 fn throttling_meets_target_lifetimes_of_three_and_ten_years() {
     for (years, epoch_s) in [("3.0", "60"), ("10.0", "120")] {

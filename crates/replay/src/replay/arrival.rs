@@ -1,9 +1,12 @@
 //! Decides when a request starts: in open loop, closed loop or with think time, delayed by throttling; and runs
 //! background garbage collection in idle gaps.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use wearwell::Error;
 use wearwell::operation::{FlashOp, OpKind};
-use wearwell::timing::{MAX_ARRIVAL_NS, TimingEngine};
+use wearwell::timing::{Completion, MAX_ARRIVAL_NS, TimingEngine};
 use wearwell_config::{Arrival, ReplayConfig};
 use wearwell_trace::Request;
 
@@ -11,7 +14,7 @@ use super::Run;
 
 /// Arrival time of the current request and completion time of the last request, and the rules by which the next request
 /// arrives.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RequestClock {
     /// Rules by which the next request arrives.
     pace: ArrivalPace,
@@ -22,6 +25,10 @@ pub(super) struct RequestClock {
     /// Completion time of the request that completed last, nanoseconds. If a later request has arrived on the idle
     /// device, or throttling has delayed its start, this is its arrival or start time.
     pub(super) last_completion_ns: u64,
+    /// In closed loop, if writes may be throttled: for each place among the requests in flight that no request has
+    /// taken, the time from which it is free, nanoseconds. Requests start in the order of the input, so behind a
+    /// throttled write the others have arrived, and wait as well. Without throttling a request starts when it arrives.
+    free_places_ns: Option<BinaryHeap<Reverse<u64>>>,
 }
 
 /// Rules for when requests of a replay arrive: the arrival mode, the largest number of requests in flight, and the
@@ -56,9 +63,33 @@ impl ArrivalPace {
 }
 
 impl RequestClock {
-    /// Creates a clock for the arrivals of requests, at time 0.
-    pub(super) fn new(pace: ArrivalPace) -> Self {
-        Self { pace, arrival_ns: 0, latest_request_trace_ns: 0, last_completion_ns: 0 }
+    /// Creates a clock for the arrivals of requests, at time 0. `may_throttle` is whether writes may be throttled.
+    pub(super) fn new(pace: ArrivalPace, may_throttle: bool) -> Self {
+        let has_places = may_throttle && pace.arrival == Arrival::Closed;
+        Self {
+            pace,
+            arrival_ns: 0,
+            latest_request_trace_ns: 0,
+            last_completion_ns: 0,
+            free_places_ns: has_places.then(|| vec![Reverse(0); pace.queue_depth].into()),
+        }
+    }
+
+    /// Whether the clock needs every completion, for [`Self::free_places`].
+    pub(super) fn needs_completions(&self) -> bool {
+        self.free_places_ns.is_some()
+    }
+
+    /// Frees the places of completed requests.
+    pub(super) fn free_places(&mut self, completions: &[Completion]) {
+        if let Some(places) = &mut self.free_places_ns {
+            places.extend(completions.iter().map(|completion| Reverse(completion.completed_at_ns)));
+        }
+    }
+
+    /// Gives the place that has been free for longest to the current request, which has been submitted.
+    pub(super) fn take_place(&mut self) {
+        self.free_places_ns.as_mut().and_then(BinaryHeap::pop);
     }
 
     /// Sets the arrival time of a request whose time in the trace is `trace_ns`; `first_ns` is the time of the first
@@ -78,6 +109,14 @@ impl RequestClock {
             }
         };
         self.arrival_ns = self.arrival_ns.max(arrival_ns);
+    }
+
+    /// Sets the arrival time of the current request to the moment from which a place among the requests in flight was
+    /// free for it.
+    fn set_arrival_time_to_free_place(&mut self) {
+        if let Some(Reverse(free_ns)) = self.free_places_ns.as_ref().and_then(|places| places.peek()) {
+            self.arrival_ns = *free_ns;
+        }
     }
 
     /// Returns whether a request of the batch might arrive later than the event engine can represent. `first_ns` is the
@@ -113,7 +152,21 @@ impl Run<'_> {
         let before = self.clock.arrival_ns;
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
         self.clock.set_arrival_time(timing, trace_ns, self.host_request_counts.first_request_ns.unwrap_or(0));
+        if self.clock.needs_completions() {
+            self.take_completions();
+            self.clock.set_arrival_time_to_free_place();
+        }
         self.collect_while_idle(before)
+    }
+
+    /// Takes the completions since the last call from the timing engine, for those that wait for them.
+    pub(super) fn take_completions(&mut self) {
+        let Some(timing) = &mut self.timing else { return };
+        let completions = timing.take_completions();
+        self.clock.free_places(&completions);
+        if let Some(gathered_responses) = &mut self.compressed_chunk_response_times {
+            gathered_responses.add_waiting_write_latencies(&completions);
+        }
     }
 
     /// Advances time to the moment at which lifetime management lets the request start (throttling). Without a timing

@@ -277,7 +277,10 @@ impl<'a> Run<'a> {
             compressed_chunk_response_times: None,
             trace_recorder: None,
             lifetime_options: plan.config.lifetime_options(design, &parts.content),
-            clock: RequestClock::new(ArrivalPace::new(&plan.config.replay, plan.arrival_mode())),
+            clock: RequestClock::new(
+                ArrivalPace::new(&plan.config.replay, plan.arrival_mode()),
+                plan.config.lifetime.is_throttling(),
+            ),
             executor: RequestExecutor::of_device(&device, plan.config.replay.zeroes),
             host_request_counts: HostRequestCounts::default(),
             observations: RunObservations::default(),
@@ -402,7 +405,8 @@ impl<'a> Run<'a> {
             let is_open_loop = self.plan.arrival_mode() == Arrival::Open;
             self.compressed_chunk_response_times =
                 self.device.ftl().compression_statistics().map(|_| CompressedChunkResponseTimes::default());
-            let keeps_completions = self.compressed_chunk_response_times.is_some();
+            let keeps_completions =
+                self.compressed_chunk_response_times.is_some() || self.clock.needs_completions();
             let trace = self.trace_recorder.is_some();
             let options = TimingOptions {
                 is_open_loop,
@@ -444,9 +448,7 @@ impl<'a> Run<'a> {
             timing.complete_requests_until(u64::MAX);
             self.observations.last_answer_ns = timing.now_ns();
             timing.run_to_completion_ns();
-            if let Some(gathered_responses) = &mut self.compressed_chunk_response_times {
-                gathered_responses.add_waiting_write_latencies(&timing.take_completions());
-            }
+            self.take_completions();
         }
         let ended = ended.or(self.write_out_buffer_at_end());
         if let (Some(tape), Some(timing)) = (&mut self.trace_recorder, &mut self.timing) {
@@ -642,7 +644,10 @@ impl<'a> Run<'a> {
                 if let Some((before, now)) = chunk_buffer_before.zip(now) {
                     gathered_responses.record_request(number, before, now);
                 }
-                gathered_responses.add_waiting_write_latencies(&timing.take_completions());
+            }
+            if self.compressed_chunk_response_times.is_some() || self.clock.needs_completions() {
+                self.clock.take_place();
+                self.take_completions();
             }
             if self.trace_recorder.is_some() {
                 self.record_request_in_trace(number, request);

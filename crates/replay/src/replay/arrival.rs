@@ -25,10 +25,10 @@ pub(super) struct RequestClock {
     /// Completion time of the request that completed last, nanoseconds. If a later request has arrived on the idle
     /// device, or throttling has delayed its start, this is its arrival or start time.
     pub(super) last_completion_ns: u64,
-    /// In closed loop, if writes may be throttled: for each place among the requests in flight that no request has
-    /// taken, the time from which it is free, nanoseconds. Requests start in the order of the input, so behind a
-    /// throttled write the others have arrived, and wait as well. Without throttling a request starts when it arrives.
-    free_places_ns: Option<BinaryHeap<Reverse<u64>>>,
+    /// For each queue slot of a closed loop that no request occupies, the time from which it is free, nanoseconds;
+    /// `None` unless writes may be throttled. Requests start in the order of the input, so a request that has taken a
+    /// slot behind a throttled write has arrived, but waits. Without throttling it starts as soon as a slot is free.
+    free_slots_ns: Option<BinaryHeap<Reverse<u64>>>,
 }
 
 /// Rules for when requests of a replay arrive: the arrival mode, the largest number of requests in flight, and the
@@ -65,31 +65,31 @@ impl ArrivalPace {
 impl RequestClock {
     /// Creates a clock for the arrivals of requests, at time 0. `may_throttle` is whether writes may be throttled.
     pub(super) fn new(pace: ArrivalPace, may_throttle: bool) -> Self {
-        let has_places = may_throttle && pace.arrival == Arrival::Closed;
+        let tracks_slots = may_throttle && pace.arrival == Arrival::Closed;
         Self {
             pace,
             arrival_ns: 0,
             latest_request_trace_ns: 0,
             last_completion_ns: 0,
-            free_places_ns: has_places.then(|| vec![Reverse(0); pace.queue_depth].into()),
+            free_slots_ns: tracks_slots.then(|| vec![Reverse(0); pace.queue_depth].into()),
         }
     }
 
-    /// Whether the clock needs every completion, for [`Self::free_places`].
-    pub(super) fn needs_completions(&self) -> bool {
-        self.free_places_ns.is_some()
+    /// Returns whether [`Self::free_slots_of`] must be told every completion.
+    fn needs_completions(&self) -> bool {
+        self.free_slots_ns.is_some()
     }
 
-    /// Frees the places of completed requests.
-    pub(super) fn free_places(&mut self, completions: &[Completion]) {
-        if let Some(places) = &mut self.free_places_ns {
-            places.extend(completions.iter().map(|completion| Reverse(completion.completed_at_ns)));
+    /// Frees the queue slots of completed requests.
+    fn free_slots_of(&mut self, completions: &[Completion]) {
+        if let Some(slots) = &mut self.free_slots_ns {
+            slots.extend(completions.iter().map(|completion| Reverse(completion.completed_at_ns)));
         }
     }
 
-    /// Gives the place that has been free for longest to the current request, which has been submitted.
-    pub(super) fn take_place(&mut self) {
-        self.free_places_ns.as_mut().and_then(BinaryHeap::pop);
+    /// Gives the queue slot that has been free for longest to the current request, which has been submitted.
+    pub(super) fn take_slot(&mut self) {
+        self.free_slots_ns.as_mut().and_then(BinaryHeap::pop);
     }
 
     /// Sets the arrival time of a request whose time in the trace is `trace_ns`; `first_ns` is the time of the first
@@ -111,10 +111,9 @@ impl RequestClock {
         self.arrival_ns = self.arrival_ns.max(arrival_ns);
     }
 
-    /// Sets the arrival time of the current request to the moment from which a place among the requests in flight was
-    /// free for it.
-    fn set_arrival_time_to_free_place(&mut self) {
-        if let Some(Reverse(free_ns)) = self.free_places_ns.as_ref().and_then(|places| places.peek()) {
+    /// Sets the arrival time of the current request to the moment from which a queue slot was free for it.
+    fn set_arrival_time_to_free_slot(&mut self) {
+        if let Some(Reverse(free_ns)) = self.free_slots_ns.as_ref().and_then(|slots| slots.peek()) {
             self.arrival_ns = *free_ns;
         }
     }
@@ -154,16 +153,22 @@ impl Run<'_> {
         self.clock.set_arrival_time(timing, trace_ns, self.host_request_counts.first_request_ns.unwrap_or(0));
         if self.clock.needs_completions() {
             self.take_completions();
-            self.clock.set_arrival_time_to_free_place();
+            self.clock.set_arrival_time_to_free_slot();
         }
         self.collect_while_idle(before)
     }
 
-    /// Takes the completions since the last call from the timing engine, for those that wait for them.
+    /// Returns whether the timing engine must keep the completion of every request for [`Self::take_completions`].
+    pub(super) fn needs_completions(&self) -> bool {
+        self.compressed_chunk_response_times.is_some() || self.clock.needs_completions()
+    }
+
+    /// Takes the completions since the last call from the timing engine. They free queue slots, and end the response
+    /// times of writes that waited in the chunk buffer.
     pub(super) fn take_completions(&mut self) {
         let Some(timing) = &mut self.timing else { return };
         let completions = timing.take_completions();
-        self.clock.free_places(&completions);
+        self.clock.free_slots_of(&completions);
         if let Some(gathered_responses) = &mut self.compressed_chunk_response_times {
             gathered_responses.add_waiting_write_latencies(&completions);
         }

@@ -405,8 +405,7 @@ impl<'a> Run<'a> {
             let is_open_loop = self.plan.arrival_mode() == Arrival::Open;
             self.compressed_chunk_response_times =
                 self.device.ftl().compression_statistics().map(|_| CompressedChunkResponseTimes::default());
-            let keeps_completions =
-                self.compressed_chunk_response_times.is_some() || self.clock.needs_completions();
+            let keeps_completions = self.needs_completions();
             let trace = self.trace_recorder.is_some();
             let options = TimingOptions {
                 is_open_loop,
@@ -645,8 +644,8 @@ impl<'a> Run<'a> {
                     gathered_responses.record_request(number, before, now);
                 }
             }
-            if self.compressed_chunk_response_times.is_some() || self.clock.needs_completions() {
-                self.clock.take_place();
+            self.clock.take_slot();
+            if self.needs_completions() {
                 self.take_completions();
             }
             if self.trace_recorder.is_some() {

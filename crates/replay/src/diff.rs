@@ -166,8 +166,8 @@ impl ToJson for Diff {
 
 impl Diff {
     /// Compares two files. A run is paired with the first unpaired run of equal title in the other file; the remaining
-    /// runs by design and input, and then in order. All fields are compared. Two numbers count as equal if they differ by at most `within`
-    /// times the larger of both (0: only identical numbers).
+    /// runs by design and input, and then in order. All fields are compared. Two numbers count as equal if they differ
+    /// by at most `within` times the larger of both (0: only identical numbers).
     ///
     /// # Errors
     /// [`DiffError::DifferentRecordKinds`] if the files contain results of different kinds.

@@ -1010,8 +1010,8 @@ pub(crate) fn lines_above_table(run: &RunRecord) -> String {
 
 /// Returns a phrase on the blocks that hold no data: those that garbage collection keeps free or open, and factory-bad
 /// ones. If these blocks are reserved in addition to the over-provisioning, the phrase states their number; otherwise it
-/// states how much over-provisioning the blocks of garbage collection and the factory-bad ones leave. Empty if they hardly reduce the
-/// over-provisioning.
+/// states how much over-provisioning the blocks of garbage collection and the factory-bad ones leave. Empty if they
+/// hardly reduce the over-provisioning.
 fn reserve_phrase(run: &RunRecord) -> String {
     let device = &run.device;
     let acting = device.effective_over_provisioning();

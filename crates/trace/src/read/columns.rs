@@ -93,11 +93,12 @@ impl FromStr for CsvColumns {
             let Some((key, value)) = part.split_once('=') else {
                 return refuse(format!("`{part}` must be of the form key=value, such as op=2"));
             };
-            if keys.contains(&key.trim()) {
-                return refuse(format!("the key `{}` is given twice, so give it once", key.trim()));
+            let key = key.trim();
+            if keys.contains(&key) {
+                return refuse(format!("the key `{key}` is given twice, so give it once"));
             }
-            keys.push(key.trim());
-            match key.trim() {
+            keys.push(key);
+            match key {
                 "t" => time = Some(parse_column_number(key, value)?),
                 "op" => op = Some(parse_column_number(key, value)?),
                 "offset" => offset = Some(parse_column_number(key, value)?),

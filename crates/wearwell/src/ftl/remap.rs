@@ -37,7 +37,7 @@ impl Ftl {
         }
         if self.sharing.is_some() {
             self.make_room_for_map_accesses(Self::MAP_ACCESSES_PER_REMAP)?;
-            // A page without content is not read, as it is not for an atomic remap.
+            // An unmapped page holds nothing, so it is not read; an atomic remap does not read it either.
             let Some(unit) = self.mapping.lookup(&mut self.store, source)? else {
                 return self.trim(target);
             };

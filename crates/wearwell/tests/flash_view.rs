@@ -5,11 +5,17 @@ use common::{
     BUFFERS, OperationGenerator, Oracle, Random, SchemeSwitcher, audit, designs, device,
     nand_with_all_page_fields,
 };
-use wearwell::Device;
+use wearwell::address::{Lpn, RemapMode};
+use wearwell::design::{SharingOptions, remap};
+use wearwell::device::HostData;
 use wearwell::flash_view::{FlashPageState, FlashStateView};
+use wearwell::gc::GcOptions;
 use wearwell::logical_page_form::LogicalPageForm;
-use wearwell::nand::{Nand, PageKind};
+use wearwell::nand::{Geometry, Nand, PageKind, RetainedPageFields, SimNand};
+use wearwell::sharing::counts::ReferenceCountForm;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::store::BlockState;
+use wearwell::{Device, DeviceOptions};
 
 use crate::common;
 
@@ -109,4 +115,44 @@ fn the_flash_view_agrees_with_the_counters_of_the_engine() {
     if common::design_name_prefix().is_none() {
         assert!([shared, packed, deltas, recyclable].iter().all(|&seen| seen > 0), "every form is seen");
     }
+}
+
+#[test]
+fn the_page_state_query_reports_unmapped_stored_and_shared_pages_without_counting_reads() {
+    let geometry = Geometry {
+        channels: 1,
+        dies_per_channel: 1,
+        planes_per_die: 1,
+        blocks_per_plane: 16,
+        pages_per_block: 8,
+        page_bytes: 512,
+        spare_bytes: 64,
+        superblock_planes: 1,
+    };
+    let sharing = SharingOptions {
+        reverse_map: ReverseMapKind::Ideal,
+        reference_count_form: ReferenceCountForm::Sparse,
+        dedup: None,
+        has_atomic_remap_commands: false,
+    };
+    let parts = remap(GcOptions::default(), sharing);
+    let medium = SimNand::new(geometry, RetainedPageFields::ALL);
+    let mut device = Device::new(medium, 20, &parts, DeviceOptions::default()).expect("it fits");
+    let states = |device: &Device| [0, 1, 2].map(|lpn| device.logical_page_form(Lpn(lpn)));
+    assert_eq!(states(&device), [LogicalPageForm::Hole; 3]);
+    device.write(512, 512, HostData::Bytes(&[7; 512])).expect("there is room");
+    assert_eq!(
+        states(&device),
+        [LogicalPageForm::Hole, LogicalPageForm::InOwnFlashPage, LogicalPageForm::Hole]
+    );
+    device.remap(1024, 512, 512, RemapMode::Copy).expect("it is in range");
+    let before = device.ftl().stats().clone();
+    assert_eq!(states(&device), [LogicalPageForm::Hole, LogicalPageForm::Shared, LogicalPageForm::Shared]);
+    assert_eq!(*device.ftl().stats(), before);
+    device.trim(512, 512).expect("it is in range");
+    assert_eq!(
+        states(&device),
+        [LogicalPageForm::Hole, LogicalPageForm::Hole, LogicalPageForm::InOwnFlashPage]
+    );
+    assert!((device.ftl().available_spare_percent(0) - 100.0).abs() < f64::EPSILON);
 }

@@ -8,6 +8,7 @@ mod composition;
 mod damage;
 mod damage_cuts;
 mod delta_cases;
+mod descriptor_recovery;
 mod equivalence;
 mod exhaustive;
 mod faults;

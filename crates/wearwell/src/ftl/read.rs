@@ -149,9 +149,14 @@ impl Ftl {
     }
 
     /// Returns the fingerprint of the current content of `lpn`, even if its newest version is a delta or is still
-    /// buffered in RAM. `None` if `lpn` is unmapped. `page` holds the bytes of this content, which the caller has just
-    /// read, or is empty on a medium that keeps no bytes.
-    pub(crate) fn current_fingerprint_of(&mut self, lpn: Lpn, page: &[u8]) -> Result<Option<Fingerprint>> {
+    /// buffered in RAM; `None` if `lpn` is unmapped. By it a simulation without page bytes compares contents. `page`
+    /// holds the bytes of this content, which the caller has just read, or is empty on a medium that keeps no bytes. A
+    /// demand-paged map may have to read a translation page.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], power loss, a translation page that cannot be read.
+    pub fn current_fingerprint_of(&mut self, lpn: Lpn, page: &[u8]) -> Result<Option<Fingerprint>> {
+        self.require_in_range(lpn)?;
         if let Some(pending) =
             self.compression.as_ref().and_then(|stage| stage.fingerprint_in_chunk_buffer(lpn))
         {

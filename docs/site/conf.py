@@ -26,6 +26,9 @@ nb_execution_mode = "off"
 
 # Docstrings have names of the package in plain backticks.
 default_role = "py:obj"
+# The Python reference is found by its sections: its hundreds of names would take half of the time of the build, since the table of
+# contents of every page is made of all entries of all pages.
+toc_object_entries = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True

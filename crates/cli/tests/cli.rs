@@ -1262,8 +1262,26 @@ fn replay_of_an_input_without_requests_fails() {
     );
     // Bug: statistics of nothing but zeroes were printed without a word.
     let info = wearwell(&["trace", "info", &fixture.path("queued.txt")]);
-    let sentence = "queued.txt: the trace has no requests at stage D (--action Q or C reads another stage)";
-    assert!(info.status.success() && stderr(&info).contains(sentence), "{info:?}");
+    let sentence = "the trace has no requests at stage D (--action Q or C reads another stage)";
+    assert!(info.status.success() && stderr(&info).contains(&format!("queued.txt: {sentence}")), "{info:?}");
+    assert_refused(EXIT_RUN_FAILED, &["profile", &fixture.path("queued.txt")], &["queued.txt", sentence]);
+}
+
+/// Bug: the note also stood below the years of a drive whose writes are throttled to its target lifetime.
+#[test]
+fn years_in_closed_loop_have_a_note_if_writes_are_not_throttled() {
+    let note = |settings: &[&str]| {
+        let workload =
+            ["replay", "--workload", "uniform:pages=4000,requests=40000,write=1", "--set", "device.fit=0.9"];
+        let loop_settings = ["--timing", "event", "--arrival", "closed"];
+        let arguments = [&workload[..], &loop_settings, settings].concat();
+        let text = run_expecting_exit_status(EXIT_DONE, &arguments);
+        assert!(text.contains("years"), "{text}");
+        text.contains("note: years in closed loop are those of a drive that is written as fast as it can")
+    };
+    assert!(note(&[]));
+    let throttling = ["lifetime.schemes=throttling", "lifetime.target_years=5", "lifetime.epoch_s=10"];
+    assert!(!note(&throttling.map(|setting| ["--set", setting]).concat()));
 }
 
 #[test]

@@ -99,6 +99,17 @@ impl Input {
         }
     }
 
+    /// Returns the end of a sentence about an input in which no request was found: for a trace that records several
+    /// stages of each request, which one was read. Opens the trace.
+    pub(crate) fn block_layer_stage_hint(&self) -> String {
+        match (self, self.open()) {
+            (Self::Trace { options, .. }, Ok(InputReader::Trace(reader))) => {
+                options.block_layer_stage_hint(reader.format())
+            }
+            _ => String::new(),
+        }
+    }
+
     /// Reads the input once to measure its extent. Of a damaged trace, the part before the damage counts; the replay
     /// will reach the damage again and report it. `aged_by` is an input that is replayed on the same device before this
     /// one: pages, size and writes without content then cover both inputs, but the number of requests and the times are

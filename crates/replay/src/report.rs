@@ -1087,7 +1087,7 @@ pub(crate) fn note_lines(labelled: &[(String, &RunRecord)]) -> String {
     if any_run(|run| run.erases == 0 && run.host_page_writes > 0) {
         notes.push("TB written is missing for runs in which no block was erased".to_owned());
     }
-    if any_run(|run| run.service.arrival == Some(Arrival::Closed) && run.lifetime.years.is_some()) {
+    if any_run(has_years_at_full_speed) {
         notes.push(
             "years in closed loop are those of a drive that is written as fast as it can: a slower one has more"
                 .to_owned(),
@@ -1098,6 +1098,13 @@ pub(crate) fn note_lines(labelled: &[(String, &RunRecord)]) -> String {
         rejected.iter().filter(|&&lines| lines > 0).map(|lines| format!("bad lines skipped: {lines}")),
     );
     notes.iter().fold(String::new(), |text, note| text + "note: " + note + "\n")
+}
+
+/// Returns whether the run has years of a drive that is written as fast as it can: in closed loop, unless throttling
+/// sets the rate of writes by the target lifetime.
+fn has_years_at_full_speed(run: &RunRecord) -> bool {
+    let is_throttled = run.lifetime.held_writes > 0;
+    run.service.arrival == Some(Arrival::Closed) && !is_throttled && run.lifetime.years.is_some()
 }
 
 /// Returns the line that says why a run called `label` ended early; empty if the run is whole.

@@ -93,11 +93,14 @@ pub fn profile_requests(
     if done == 0 {
         let sentence = match input {
             Input::Trace { .. } => {
-                "the trace has no requests: check the file, its format (--format) and, if it records several stages \
-                 of a request, the stage that is read (--action)"
+                let hint = input.block_layer_stage_hint();
+                let advice =
+                    if hint.is_empty() { ": check the file and its format (--format)" } else { &hint };
+                format!("the trace has no requests{advice}")
             }
             Input::Workload(_) | Input::Host(_) => {
                 "the workload has no requests: raise the numbers in its specification, such as requests="
+                    .to_owned()
             }
         };
         return Err(ProfileError::of_input(input.name(), io::Error::other(sentence)));

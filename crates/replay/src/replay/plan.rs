@@ -11,7 +11,7 @@ use wearwell_trace::{OpenOptions, PAGE_BYTES};
 
 use super::{OnProgress, ReplayError, Run, RunTrace, RunTraceRecorder, TraceWindow};
 use crate::content_model::{ContentModelSpec, ContentSource};
-use crate::input::{Input, InputReader, InputSurvey};
+use crate::input::{Input, InputSurvey};
 use crate::process;
 use crate::record::RunRecord;
 use crate::report::with_thousands_separators;
@@ -59,7 +59,10 @@ impl<'a> Plan<'a> {
         let aging = aging_input(config, input);
         let survey = input.survey(aging.as_ref())?;
         if survey.requests == 0 {
-            return Err(ReplayError::NoRequests { input: input.name(), hint: block_layer_stage_hint(input) });
+            return Err(ReplayError::NoRequests {
+                input: input.name(),
+                hint: input.block_layer_stage_hint(),
+            });
         }
         let sha256 = match input {
             Input::Trace { path, .. } => wearwell_trace::file_sha256(path).ok(),
@@ -454,16 +457,6 @@ impl<'a> Plan<'a> {
         record.cpu_seconds = finished - conditioned;
         record.peak_rss_bytes = process::peak_rss_bytes();
         Ok((record, run.trace_recorder.map(RunTraceRecorder::into_run_trace)))
-    }
-}
-
-/// Returns a hint for the error of an input without requests, if it is a trace that records several stages of each.
-fn block_layer_stage_hint(input: &Input) -> String {
-    match (input, input.open()) {
-        (Input::Trace { options, .. }, Ok(InputReader::Trace(reader))) => {
-            options.block_layer_stage_hint(reader.format())
-        }
-        _ => String::new(),
     }
 }
 

@@ -26,7 +26,7 @@ python *arguments="--profile dev --features as-tests":
 # Simulation rates on this machine: engine, generators, recycling, timing
 bench:
     cargo run --release -p wearwell-replay --example speed
-    cargo bench -p wearwell-replay
+    cargo bench -p wearwell-benches
     cargo run --release -p wearwell --example recycle_rate
     cargo run --release -p wearwell --example timing_rate
     cargo run --release -p wearwell-replay --example generator_rate

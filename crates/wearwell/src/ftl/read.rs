@@ -11,7 +11,8 @@ use crate::operation::Cause;
 impl Ftl {
     /// Reads one logical page. Returns `false` if the page was never written or is trimmed; the page then reads as
     /// zeros. `into` is one page long, or empty if the caller does not need the bytes; it is filled only if the medium
-    /// keeps bytes.
+    /// keeps bytes. If it is empty on a medium that keeps bytes, a delta that is merged because its page is read often
+    /// costs up to two more flash reads: those of base and delta.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::LogicalPageLost`], power loss. A demand-paged mapping may have to write

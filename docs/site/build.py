@@ -150,7 +150,7 @@ def build(out: Path, command: Path, notebooks: Mapping[str, nbformat.NotebookNod
     """Builds the site into `out`; returns an exit status, which is not 0 after a warning. Every warning is printed."""
     assemble(out / "source", command, notebooks)
     shutil.rmtree(out / "html", ignore_errors=True)
-    # In one process: two take a third more CPU time, and the build is not done earlier.
+    # In one process: on two cores, two took a third more CPU time and were not done earlier.
     return build_main(
         [
             *("-b", "html", "-q", "-W", "--keep-going"),

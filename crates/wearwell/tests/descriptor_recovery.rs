@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use common::geometry_without_superblocks;
 use wearwell::Ftl;
 use wearwell::address::{Lpn, Ppn};
 use wearwell::content::dedup::DedupOptions;
@@ -15,8 +16,10 @@ use wearwell::design::{
 use wearwell::gc::GcOptions;
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::mapping::{DemandPagedMapOptions, JournalOptions};
-use wearwell::nand::{Geometry, Nand, RetainedPageFields, SimNand};
+use wearwell::nand::{Nand, RetainedPageFields, SimNand};
 use wearwell::validity::{GeckoOptions, MergeMode};
+
+use crate::common;
 
 /// Number of logical pages of the tested devices.
 const LOGICAL_PAGES: u32 = 480;
@@ -58,16 +61,7 @@ fn delta_and_chunk_designs() -> Vec<(&'static str, Parts)> {
 
 /// Creates a small flash medium of 960 pages, with the NVRAM that `parts` needs.
 fn new_medium(parts: &Parts, retain: RetainedPageFields) -> SimNand {
-    let geometry = Geometry {
-        channels: 1,
-        dies_per_channel: 1,
-        planes_per_die: 1,
-        blocks_per_plane: 60,
-        pages_per_block: 16,
-        page_bytes: 4096,
-        spare_bytes: 64,
-        superblock_planes: 1,
-    };
+    let geometry = geometry_without_superblocks([1, 60, 16, 4096]);
     let nvram_bytes = parts.total_nvram_bytes(&geometry, LOGICAL_PAGES);
     SimNand::new(geometry, retain).with_nvram(nvram_bytes)
 }
@@ -136,7 +130,7 @@ fn pages_stored_as_content_descriptors_survive_a_power_loss() {
 /// Garbage collection packs the members of a compressed chunk again, by their compressed sizes, which recovery must
 /// therefore restore. With smaller sizes the members of a new chunk would not fit in its flash pages.
 #[test]
-fn recovery_restores_the_member_sizes_of_a_compressed_chunk_without_page_bytes() {
+fn compressed_chunks_packed_after_a_recovery_fit_in_their_flash_pages() {
     let parts = integrated(GcOptions::default(), None, true).without_battery();
     let without_bytes = RetainedPageFields { keeps_data_bytes: false, ..RetainedPageFields::ALL };
     let medium = new_medium(&parts, without_bytes);
@@ -144,8 +138,8 @@ fn recovery_restores_the_member_sizes_of_a_compressed_chunk_without_page_bytes()
     let mut ftl = Ftl::new(medium, LOGICAL_PAGES, &parts).expect("it fits");
     let mut compressed_bytes_of_lpn = vec![0; LOGICAL_PAGES as usize];
     let mut write = |ftl: &mut Ftl, number: u64, written_pages: u32| {
-        let (lpn, compressed_bytes) =
-            ((mix_bits(number) >> 32) as u32 % written_pages, 200 + (mix_bits(number) % 3896) as u16);
+        let lpn = (mix_bits(number) >> 32) as u32 % written_pages;
+        let compressed_bytes = 200 + (mix_bits(number) % 3896) as u16;
         compressed_bytes_of_lpn[lpn as usize] = compressed_bytes as usize;
         let descriptor = ContentDescriptor {
             compressed_bytes,

@@ -3,7 +3,7 @@
 
 use common::{
     BUFFERS, OperationGenerator, Oracle, Random, SchemeSwitcher, audit, designs, device,
-    nand_with_all_page_fields,
+    geometry_without_superblocks, nand_with_all_page_fields,
 };
 use wearwell::address::{Lpn, RemapMode};
 use wearwell::design::{SharingOptions, remap};
@@ -11,7 +11,7 @@ use wearwell::device::HostData;
 use wearwell::flash_view::{FlashPageState, FlashStateView};
 use wearwell::gc::GcOptions;
 use wearwell::logical_page_form::LogicalPageForm;
-use wearwell::nand::{Geometry, Nand, PageKind, RetainedPageFields, SimNand};
+use wearwell::nand::{Nand, PageKind, RetainedPageFields, SimNand};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::store::BlockState;
@@ -119,16 +119,7 @@ fn the_flash_view_agrees_with_the_counters_of_the_engine() {
 
 #[test]
 fn the_page_state_query_reports_unmapped_stored_and_shared_pages_without_counting_reads() {
-    let geometry = Geometry {
-        channels: 1,
-        dies_per_channel: 1,
-        planes_per_die: 1,
-        blocks_per_plane: 16,
-        pages_per_block: 8,
-        page_bytes: 512,
-        spare_bytes: 64,
-        superblock_planes: 1,
-    };
+    let geometry = geometry_without_superblocks([1, 16, 8, 512]);
     let sharing = SharingOptions {
         reverse_map: ReverseMapKind::Ideal,
         reference_count_form: ReferenceCountForm::Sparse,

@@ -152,7 +152,7 @@ impl Ftl {
     /// Returns the fingerprint of the current content of `lpn`, even if its newest version is a delta or is still
     /// buffered in RAM; `None` if `lpn` is unmapped. By it a simulation without page bytes compares contents. `page`
     /// holds the bytes of this content, which the caller has just read, or is empty on a medium that keeps no bytes. A
-    /// demand-paged map may have to read a translation page.
+    /// demand-paged map may have to read a translation page, and to write others first.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], power loss, a translation page that cannot be read.

@@ -93,6 +93,37 @@ mod tests {
         }
     }
 
+    /// Compares the chunks before and after a recovery, where only sizes and fingerprints of the pages are known. The
+    /// sizes of the members must be restored, because packing them again needs them.
+    #[test]
+    fn recovery_restores_the_member_sizes_of_a_compressed_chunk_without_page_bytes() {
+        let parts = integrated(GcOptions::default(), None, true).without_battery();
+        let retain = RetainedPageFields { keeps_data_bytes: false, ..RetainedPageFields::ALL };
+        let nand = SimNand::new(small_geometry(), retain).with_nvram(8 * 480);
+        let mut ftl = Ftl::new(nand, 480, &parts).expect("it fits");
+        for k in 0..3000_u64 {
+            let compressed_bytes = 200 + (crate::data::mix_bits(k) % 3896) as u16;
+            let descriptor = ContentDescriptor {
+                compressed_bytes,
+                ..ContentDescriptor::of_fingerprint(Fingerprint(k + 1))
+            };
+            ftl.write(Lpn((crate::data::mix_bits(k) >> 32) as u32 % 480), Content::Descriptor(descriptor))
+                .expect("there is room");
+        }
+        ftl.flush().expect("there is room");
+        let stored = |ftl: &Ftl| {
+            let chunks = ftl.compression.as_ref().expect("the design compresses").chunks.iter().enumerate();
+            chunks.filter(|(_, chunk)| !chunk.is_empty()).map(|(k, chunk)| (k, *chunk)).collect::<Vec<_>>()
+        };
+        let before = stored(&ftl);
+        assert!(
+            before.len() > 50
+                && before.iter().any(|(_, chunk)| chunk.live_member_count() < chunk.member_count())
+        );
+        ftl.recover().expect("a healthy medium recovers");
+        assert!(stored(&ftl) == before);
+    }
+
     /// Overwrites a small drive for long with compressible pages. Nearly every compressed chunk wastes a page for a
     /// while, when one of its members is left. Chunks that are freed must not stay in the list of wasteful chunks, or a
     /// long run would fill the memory.

@@ -2,21 +2,21 @@
 //!
 //! Source: GeckoFTL (Dayan, Bonnet, Idreos, SIGMOD 2016), appendix D. One spare area is read per flash write, so the
 //! erase count of each block is read more often than the blocks in use are erased. So a block to which nothing is
-//! written is found in time. RAM holds a cursor and the maximum erase counts of the last round and of the current one.
+//! written is found in time. RAM holds a cursor and the maximum erase count that the scan has read.
 //! The reads are not made with each write, but together after a victim was collected, because a block may be moved only
 //! then. There is about one victim per block of writes. The price: these reads compete with requests for the flash all
 //! at once.
 //!
-//! A block's erase count is compared with the maximum of the last complete round and of the current round so far, over
-//! the whole device. At most one block at a time is marked to be moved; it is moved when its pool is collected next.
+//! A block's erase count is compared with the maximum that the scan has read so far, over the whole device. At most one
+//! block at a time is marked to be moved; it is moved when its pool is collected next.
 
 use crate::address::BlockId;
 use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{BlockState, FlashPageStore};
 
-/// Bytes of RAM counted for the scan of erase counts. An upper bound for the cursor, the maximum erase counts of two
-/// rounds, the number of programs, and the block to be moved.
+/// Bytes of RAM counted for the scan of erase counts. An upper bound for the cursor, the maximum erase count, the
+/// number of programs, and the block to be moved.
 pub(crate) const WEAR_SCAN_RAM_BYTES: u64 = 40;
 
 /// State of the scan that reads the erase counts of all blocks from spare areas, in rotation, to find blocks with low
@@ -25,10 +25,8 @@ pub(crate) const WEAR_SCAN_RAM_BYTES: u64 = 40;
 pub(crate) struct WearScan {
     /// Number of the block whose erase count is read next.
     next_block: u32,
-    /// Maximum erase count of any block that the last complete round of the scan (over all blocks) found.
-    max_erase_count_in_last_round: u32,
-    /// Maximum erase count of any block that the current round of the scan has found so far.
-    max_erase_count_in_round: u32,
+    /// Maximum of all erase counts that the scan has read so far.
+    max_erase_count: u32,
     /// Number of page programs of the device at the last call of [`Self::scan_for_block_to_move`]; one block is scanned
     /// for each later program.
     programs_at_last_scan: u64,
@@ -39,8 +37,8 @@ pub(crate) struct WearScan {
 impl WearScan {
     /// Reads one erase count for each page that was programmed since the last call, block by block, but at most once of
     /// each block. A block in use costs one read of a spare area. Returns a closed block of `pool` (set of planes)
-    /// whose erase count is lower by more than `gap_erases` than the maximum that the scan has found in its current and
-    /// its last round; `None` if there is none.
+    /// whose erase count is lower by more than `gap_erases` than the maximum that the scan has read so far; `None` if
+    /// there is none.
     pub(crate) fn scan_for_block_to_move(
         &mut self,
         store: &mut FlashPageStore,
@@ -61,23 +59,18 @@ impl WearScan {
     }
 
     /// Reads the erase count of the next block. Marks the block to be moved if this count is lower by more than `gap`
-    /// than the highest erase count found in the current and the last round of the scan over all blocks.
+    /// than the maximum that the scan has read so far.
     fn scan_next_block(&mut self, store: &mut FlashPageStore, gap: u32) {
         let block = BlockId(self.next_block);
-        self.next_block += 1;
-        if self.next_block == store.blocks().len() {
-            (self.next_block, self.max_erase_count_in_last_round, self.max_erase_count_in_round) =
-                (0, self.max_erase_count_in_round.max(self.max_erase_count_in_last_round), 0);
-        }
+        self.next_block = (self.next_block + 1) % store.blocks().len();
         // The spare area of a free block contains nothing; its erase count is written with its first page.
         if matches!(store.blocks().state(block), BlockState::Free | BlockState::Retired) {
             return;
         }
         store.record_spare_read(store.geometry().first_page(block), Cause::WearLeveling);
         let erases = store.nand().erase_count(block);
-        self.max_erase_count_in_round = self.max_erase_count_in_round.max(erases);
-        let most = self.max_erase_count_in_round.max(self.max_erase_count_in_last_round);
-        if store.blocks().state(block) == BlockState::Closed && most - erases > gap {
+        self.max_erase_count = self.max_erase_count.max(erases);
+        if store.blocks().state(block) == BlockState::Closed && self.max_erase_count - erases > gap {
             self.block_to_move = Some(block);
         }
     }

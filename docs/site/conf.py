@@ -26,8 +26,8 @@ nb_execution_mode = "off"
 
 # Docstrings have names of the package in plain backticks.
 default_role = "py:obj"
-# The Python reference is found by its sections: its hundreds of names would take a third of the time of the build, since the table of
-# contents of every page is made of all entries of all pages.
+# The Python reference is found by its sections: its hundreds of names would take a third of the time of the build,
+# since the table of contents of every page is made of all entries of all pages.
 toc_object_entries = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

@@ -2,10 +2,9 @@
 //!
 //! Source: GeckoFTL (Dayan, Bonnet, Idreos, SIGMOD 2016), appendix D. One spare area is read per flash write, so the
 //! erase count of each block is read more often than the blocks in use are erased. So a block to which nothing is
-//! written is found in time. RAM holds a cursor and the maximum erase count that the scan has read.
-//! The reads are not made with each write, but together after a victim was collected, because a block may be moved only
-//! then. There is about one victim per block of writes. The price: these reads compete with requests for the flash all
-//! at once.
+//! written is found in time. RAM holds a cursor and the maximum erase count that the scan has read. The reads are not
+//! made with each write, but together after a victim was collected, because a block may be moved only then. There is
+//! about one victim per block of writes. The price: these reads compete with requests for the flash all at once.
 //!
 //! A block's erase count is compared with the maximum that the scan has read so far, over the whole device. At most one
 //! block at a time is marked to be moved; it is moved when its pool is collected next.

@@ -17,7 +17,7 @@ test *arguments="--workspace":
 
 # The long explorations whole: every cut, a million operations per design (about an hour on two cores)
 soak *arguments:
-    WEARWELL_SOAK=1 cargo test -p wearwell --test all -- {{arguments}}
+    WEARWELL_SOAK=1 cargo test -p wearwell --test engine -- {{arguments}}
 
 # The Python package, into the active virtual environment; arguments go to maturin, e.g. `just python --release`
 python *arguments="--profile dev --features as-tests":

@@ -19,18 +19,35 @@ fn packages_with_features(arguments: &[&str]) -> BTreeSet<String> {
     text.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
 }
 
+/// The features that `check` selects wherever it compiles for the tests.
+const FEATURES: &str = "wearwell-serve/tls,wearwell-cli/tls";
+
+/// Returns the packages that cargo compiles for the tests of the workspace, with further arguments.
+fn packages_of_tests(arguments: &[&str]) -> BTreeSet<String> {
+    packages_with_features(
+        &[&["--workspace", "--features", FEATURES, "--edges", "normal,dev"], arguments].concat(),
+    )
+}
+
+/// `check` runs the tests of the engine and those of the other packages by two commands.
+#[test]
+fn the_tests_of_the_other_packages_use_the_engine_that_its_own_tests_use() {
+    let compiled_again: Vec<_> =
+        packages_of_tests(&["--exclude", "wearwell"]).difference(&packages_of_tests(&[])).cloned().collect();
+    assert!(compiled_again.is_empty(), "{compiled_again:?}");
+}
+
 /// Bug: a feature of `libc` that the tests no longer used made the build of the Python package compile the engine again,
 /// which took a minute of each check.
 #[test]
 fn the_module_of_python_is_built_of_what_the_tests_have_compiled() {
-    let features = "wearwell-serve/tls,wearwell-cli/tls";
     let check = include_str!("../../../check");
     assert!(
-        check.contains(&format!("--workspace --locked --features {features}")),
+        check.contains(&format!("--workspace --locked --features {FEATURES}")),
         "check has other features"
     );
     assert!(check.contains("--features as-tests"), "check builds the package with other features");
-    let of_tests = packages_with_features(&["--workspace", "--features", features, "--edges", "normal,dev"]);
+    let of_tests = packages_of_tests(&[]);
     let of_module = packages_with_features(&[
         "--package",
         "wearwell-python",

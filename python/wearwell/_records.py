@@ -592,8 +592,9 @@ class WearConfig(Section):
     """Choose free blocks by wear when they are opened: the least worn for host data, the most worn for GC
     copies."""
     scan: bool
-    """Static wear leveling searches for little-worn blocks by reading the spare areas of blocks in turn, one
-    per flash write, instead of by erase counts in RAM."""
+    """Static wear leveling searches for little-worn blocks by reading the spare areas of blocks in turn,
+    instead of by erase counts in RAM. When a block is collected, it reads one spare area for each page
+    programmed since the collection before, but at most one of each block."""
     static_gap: int
     """Threshold of static wear leveling, in erases: it moves the data of a block that has more than this
     number of erases fewer than the most worn block of its pool (plane, or planes of a superblock); 0 =
@@ -792,7 +793,8 @@ class LifetimeRecord(Section):
     blocks."""
     energy_uj_per_page: float
     """Energy of programs, hashing and compression per host page write, microjoules, with the powers and times
-    of the paper on integrated lifetime management; reads and erases are left out, as in that paper."""
+    that the paper on integrated lifetime management states for a page of 4 KiB, whatever the page size and
+    times of the device; reads and erases are left out, as in that paper."""
     epochs: int
     """Number of epochs of lifetime management in which requests arrived; 0 without management."""
     held_s: float

@@ -274,8 +274,9 @@ pub struct WearConfig {
     /// Threshold of static wear leveling, in erases: it moves the data of a block that has more than this number of
     /// erases fewer than the most worn block of its pool (plane, or planes of a superblock); 0 = off.
     pub static_gap: u32,
-    /// Static wear leveling searches for little-worn blocks by reading the spare areas of blocks in turn, one per flash
-    /// write, instead of by erase counts in RAM.
+    /// Static wear leveling searches for little-worn blocks by reading the spare areas of blocks in turn, instead of by
+    /// erase counts in RAM. When a block is collected, it reads one spare area for each page programmed since the
+    /// collection before, but at most one of each block.
     pub scan: bool,
     /// Threshold of dual-pool wear leveling (Chang, SAC 2007): difference of erases between two blocks beyond which
     /// cold data moves to the more worn one; 0 = off. Excludes static wear leveling.

@@ -483,8 +483,9 @@ pub struct LifetimeRecord {
     /// Duration of the measured part of the run, seconds: in open loop the duration of the trace, else the device time
     /// (simulated time).
     pub elapsed_s: f64,
-    /// Energy of programs, hashing and compression per host page write, microjoules, with the powers and times of the
-    /// paper on integrated lifetime management; reads and erases are left out, as in that paper.
+    /// Energy of programs, hashing and compression per host page write, microjoules, with the powers and times that the
+    /// paper on integrated lifetime management states for a page of 4 KiB, whatever the page size and times of the
+    /// device; reads and erases are left out, as in that paper.
     pub energy_uj_per_page: f64,
     /// Total time for which throttling held back (delayed) host writes, seconds.
     pub held_s: f64,

@@ -1630,6 +1630,26 @@ fn reproduce_refuses_unknown_papers_and_contradicting_options() {
     assert_refused(EXIT_USAGE_ERROR, &["reproduce", "il", "--out", out, "--jobs", "0"], &["--jobs"]);
 }
 
+/// Bug: `--jobs 0` was refused because the "number would be zero for non-zero type".
+#[test]
+fn numbers_of_which_one_is_needed_are_refused_with_a_sentence_for_users() {
+    let load = ["--workload", "uniform:pages=99"];
+    for (command, option) in
+        [("compare", "--jobs"), ("ablate", "--jobs"), ("life", "--seeds"), ("life", "--jobs")]
+    {
+        for (number, reason) in [
+            ("0", "a whole number, 1 or more"),
+            ("-1", "a whole number, 1 or more"),
+            ("two", "a whole number, 1 or more"),
+            ("99999999999999999999", "too large"),
+        ] {
+            let option_with_number = format!("{option}={number}");
+            let arguments = [&[command][..], &load, &[&option_with_number]].concat();
+            assert_refused(EXIT_USAGE_ERROR, &arguments, &[option, number, reason]);
+        }
+    }
+}
+
 /// Bug: whether the summary of all papers can be written was seen only after the experiments, which may take hours.
 #[test]
 fn reproduce_refuses_a_summary_that_it_could_not_write_before_it_runs_experiments() {

@@ -1,10 +1,12 @@
 //! Options of the command `life`, which repeats an input until the drive is worn out.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use wearwell_replay::life::{Endurance, Leveling};
 
+use super::parse_nonzero_number;
 use super::run::RunArgs;
 use crate::suggested_names::SuggestedNames;
 
@@ -27,8 +29,8 @@ pub(crate) struct LifeArgs {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub(crate) leveling: Vec<WearLeveling>,
     /// Number of drives simulated per design; each has its own random block endurances, content and generated requests
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) seeds: std::num::NonZeroU32,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_nonzero_number::<NonZeroU32>)]
+    pub(crate) seeds: NonZeroU32,
     /// Standard deviation of the cycles that a block endures, as a share of the rated cycles
     #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ENDURANCE.spread)]
     spread: f64,

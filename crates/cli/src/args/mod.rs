@@ -13,7 +13,9 @@ mod run;
 mod serve;
 mod watch;
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -200,4 +202,12 @@ pub(crate) enum DocumentWithSchema {
     Profile,
     /// A configuration file, as JSON
     Config,
+}
+
+/// Parses a number of things of which at least one is needed: a [`NonZeroUsize`](std::num::NonZeroUsize) or the like.
+fn parse_nonzero_number<N: FromStr<Err = ParseIntError>>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|error: ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow => "the number is too large".to_owned(),
+        _ => "this must be a whole number, 1 or more".to_owned(),
+    })
 }

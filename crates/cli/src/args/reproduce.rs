@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::parse_nonzero_number;
+
 /// Options of the command `reproduce`, which measures the results of a paper again.
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
@@ -32,7 +34,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Number of experiments at a time [default: one per core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_nonzero_number::<NonZeroUsize>)]
     pub(crate) jobs: Option<NonZeroUsize>,
     /// Run no experiment: only evaluate the stored results.json again, and write the pages and figures of the paper
     #[arg(long, conflicts_with_all = ["traces", "seed", "fresh", "jobs"])]

@@ -8,6 +8,7 @@ use wearwell_replay::replay::TraceWindow;
 
 use super::configuration::ConfigArgs;
 use super::input::InputArgs;
+use super::parse_nonzero_number;
 use super::results::ResultArgs;
 use crate::suggested_names::SuggestedNames;
 
@@ -90,7 +91,7 @@ pub(crate) struct SweepArgs {
     #[command(flatten)]
     pub(crate) results: ResultArgs,
     /// Number of runs at a time
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_nonzero_number::<NonZeroUsize>)]
     pub(crate) jobs: Option<NonZeroUsize>,
     /// Print the tables as markdown
     #[arg(long)]
@@ -125,7 +126,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_nonzero_drive_bytes)]
     pub(crate) scale_to: Option<u64>,
     /// Number of runs at a time
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_nonzero_number::<NonZeroUsize>)]
     pub(crate) jobs: Option<NonZeroUsize>,
     /// Print the table as markdown
     #[arg(long)]

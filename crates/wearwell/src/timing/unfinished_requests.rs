@@ -65,7 +65,9 @@ impl UnfinishedRequests {
     }
 
     /// Moves the earliest completion times from the unsorted to the sorted list. An eighth of the times is moved, so
-    /// that a long list is not scanned too often.
+    /// that a long list is not scanned too often. It is rare and long; the queries, which are frequent and short, are
+    /// inlined without it.
+    #[inline(never)]
     fn refill_sorted_completions(&mut self) {
         let count = self.unsorted_remaining_completions_ns.len();
         let stay = count - (count / 8).max(MIN_COMPLETIONS_PER_SORTED_LIST_REFILL).min(count);
